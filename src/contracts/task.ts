@@ -1,0 +1,108 @@
+import { z } from 'zod';
+import { limitsSchema } from './limits.ts';
+
+/** A file's content: text, or bytes as base64. */
+export const fileContentSchema = z.union([z.string(), z.strictObject({ base64: z.base64() })]);
+export type FileContent = z.infer<typeof fileContentSchema>;
+
+const relativePath = z
+  .string()
+  .min(1)
+  .refine((path) => !path.startsWith('/') && !path.split('/').includes('..') && !path.includes('\0'), {
+    message: 'must be a path inside the working directory',
+  });
+
+/** Path relative to the working directory -> content. */
+export const filesSchema = z.record(relativePath, fileContentSchema);
+export type Files = z.infer<typeof filesSchema>;
+
+const key = z
+  .string()
+  .min(1)
+  .max(512)
+  .refine((value) => !value.includes('\0'), { message: 'must not contain NUL' });
+
+export const networkSchema = z.union([
+  z.enum(['none', 'open']),
+  z.strictObject({ allow: z.array(z.string().min(1)).min(1) }),
+]);
+
+export const sandboxSpecSchema = z.strictObject({
+  /** Docker image; absent = the worker's default image. */
+  image: z.string().min(1).optional(),
+  /** E2B template. */
+  template: z.string().min(1).optional(),
+  cpus: z.number().positive().default(1),
+  memory_mb: z.int().min(64).default(2048),
+  network: networkSchema.default('none'),
+  /** Where the agent works; created when absent. */
+  workdir: z.string().startsWith('/').default('/workspace'),
+});
+export type SandboxSpec = z.infer<typeof sandboxSpecSchema>;
+
+/**
+ * `all` is 1 when every command passes, else 0; `fraction` is passed commands / commands; `junit:PATH` is
+ * passed tests / tests of a JUnit file; `file:PATH` is the number in a file. PATH is relative to the working
+ * directory, is removed before the verify commands run and must be written by them.
+ */
+export const rewardRuleSchema = z.union([
+  z.enum(['all', 'fraction']),
+  z
+    .string()
+    .regex(/^(junit|file):(?!\/).+$/, 'must be all, fraction, junit:PATH or file:PATH')
+    .refine((rule) => !rule.split(/[:/]/).includes('..'), {
+      message: 'must stay inside the working directory',
+    }),
+]);
+
+export const verifySchema = z.strictObject({
+  files: filesSchema.default({}),
+  commands: z.array(z.string().min(1)).min(1),
+  reward: rewardRuleSchema.default('all'),
+  /** Inclusive bounds; a reward outside them is not a reward. */
+  reward_range: z
+    .tuple([z.number(), z.number()])
+    .default([0, 1])
+    .refine(([low, high]) => low < high, { message: 'must be [low, high] with low < high' }),
+});
+export type Verify = z.infer<typeof verifySchema>;
+
+const shared = {
+  task_key: key,
+  prompt: z.string().refine((text) => text.trim() !== '', { message: 'must not be empty' }),
+  limits: limitsSchema.default({}),
+  /** Echoed on every result. */
+  metadata: z.record(z.string(), z.json()).default({}),
+};
+
+export const claudeCodeTaskSchema = z.strictObject({
+  ...shared,
+  kind: z.literal('claude_code'),
+  sandbox: sandboxSpecSchema.prefault({}),
+  files: filesSchema.default({}),
+  /** Shell commands that prepare the working directory, in order, before the agent starts. */
+  setup: z.array(z.string().min(1)).default([]),
+  verify: verifySchema,
+});
+export type ClaudeCodeTask = z.infer<typeof claudeCodeTaskSchema>;
+
+export const fleetTaskSchema = z.strictObject({
+  ...shared,
+  kind: z.literal('fleet'),
+  env_key: z.string().min(1),
+  env_version: z.string().nullable().default(null),
+  data_key: z.string().nullable().default(null),
+  data_version: z.string().nullable().default(null),
+  region: z.string().nullable().default(null),
+  image_type: z.string().nullable().default(null),
+  env_variables: z.record(z.string(), z.json()).default({}),
+  verifier_code: z.string().nullable().default(null),
+  verifier_id: z.string().nullable().default(null),
+  modality: z.enum(['tool_use', 'computer_use', 'browser_use']).default('tool_use'),
+});
+export type FleetTask = z.infer<typeof fleetTaskSchema>;
+
+/** A task in its normal form: what a reader yields and what is stored once under its hash. */
+export const taskSchema = z.discriminatedUnion('kind', [claudeCodeTaskSchema, fleetTaskSchema]);
+export type Task = z.infer<typeof taskSchema>;
+export type TaskKind = Task['kind'];

@@ -1,0 +1,71 @@
+import type { AssistantMessage, ChatMessage, Role, ToolDefinition } from '../contracts/index.ts';
+
+export type ToolChoice =
+  'auto' | 'none' | 'required' | { readonly type: 'function'; readonly function: { readonly name: string } };
+
+/** A request in the middle form: what a dialect makes of the agent's body, and what an in-process agent sends. */
+export interface ChatRequest {
+  readonly messages: readonly ChatMessage[];
+  readonly tools?: readonly ToolDefinition[];
+  readonly tool_choice?: ToolChoice;
+  readonly parallel_tool_calls?: boolean;
+  readonly stop?: readonly string[];
+  /** The agent's own wish; the call's limit is the smallest of it and the episode's. */
+  readonly max_tokens?: number;
+}
+
+export interface ChatCaller {
+  /** `main`, or the agent's own id for a subagent. */
+  readonly agent_id: string;
+  readonly role: Role;
+  /** Set when the client is not the CLI: recorded as auxiliary with note `foreign_client`. */
+  readonly foreign?: boolean;
+  /** Aborts when the client left. */
+  readonly signal: AbortSignal;
+}
+
+/** Why the policy stopped, in the middle form. */
+export type ChatStop = 'end' | 'tool_calls' | 'length' | 'stop_sequence' | 'refusal';
+
+export interface ChatAnswer {
+  /** Index of the recorded call. */
+  readonly call: number;
+  /** Tool ids are unique in the episode. */
+  readonly message: AssistantMessage;
+  readonly stop: ChatStop;
+  readonly stop_sequence: string | null;
+  readonly usage: { readonly prompt_tokens: number; readonly completion_tokens: number };
+  /** The dialect says how delivery ended: true = the agent has the whole answer. First word counts. */
+  delivered(whole: boolean): void;
+}
+
+/** Refusals of a call that the dialect must put into the agent's own words. */
+export type ChatErrorCode =
+  | 'bad_request'
+  | 'context_overflow'
+  | 'turn_budget'
+  | 'token_budget'
+  | 'time_budget'
+  | 'policy_unavailable'
+  | 'policy_error'
+  | 'closed';
+
+export class ChatError extends Error {
+  readonly code: ChatErrorCode;
+  /** HTTP status of the policy, where there was one. */
+  readonly status: number | undefined;
+  /** For `context_overflow`: the numbers the CLI's parser wants. */
+  readonly tokens: { readonly prompt: number; readonly limit: number } | undefined;
+
+  constructor(
+    code: ChatErrorCode,
+    message: string,
+    detail: { status?: number; tokens?: { prompt: number; limit: number }; cause?: unknown } = {},
+  ) {
+    super(message, { cause: detail.cause });
+    this.name = 'ChatError';
+    this.code = code;
+    this.status = detail.status;
+    this.tokens = detail.tokens;
+  }
+}

@@ -1,0 +1,25 @@
+import type { EffectiveLimits, Task, VerifyOutcome } from '../contracts/index.ts';
+import type { Logger } from '../observe/index.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
+
+export interface GradeContext {
+  readonly task: Task;
+  readonly sandbox: Sandbox | null;
+  readonly limits: EffectiveLimits;
+  readonly final_answer: string | null;
+  readonly signal: AbortSignal;
+  readonly log: Logger;
+}
+
+export interface Grade {
+  /** Finite and inside the task's range. */
+  readonly reward: number;
+  readonly rewards: Readonly<Record<string, number>>;
+  readonly verify: readonly VerifyOutcome[];
+  readonly metrics: Readonly<Record<string, number | boolean | string>>;
+}
+
+/** Rejects with EpisodeError of class task (the verifier is at fault) or infra; its `verify` outcomes so far are kept in GradeError. */
+export interface Grader {
+  grade(context: GradeContext): Promise<Grade>;
+}

@@ -1,0 +1,2 @@
+// Placeholder for the leak guard: filled by the house.
+export {};
