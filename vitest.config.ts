@@ -8,6 +8,7 @@ export default defineConfig({
     teardownTimeout: 30_000,
     pool: 'forks',
     maxWorkers: 2,
-    setupFiles: ['test/leak-guard.ts'],
+    globalSetup: ['test/support/global-setup.ts'],
+    setupFiles: ['test/support/leak-guard.ts'],
   },
 });

@@ -1,2 +1,0 @@
-// Placeholder for the leak guard: filled by the house.
-export {};
