@@ -58,6 +58,12 @@ module.exports = {
       to: { path: '^src/(sandbox/(docker|e2b|local)/|gateway/(?!session\\.ts|chat\\.ts))' },
     },
     {
+      name: 'episode-knows-of-the-queue-only-what-an-attempt-is',
+      severity: 'error',
+      from: { path: '^src/episode/' },
+      to: { path: '^src/queue/(?!processor\\.ts)' },
+    },
+    {
       name: 'nobody-imports-from-above',
       severity: 'error',
       from: { path: '^src/(?!cli/|index\\.ts)' },

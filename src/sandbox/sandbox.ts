@@ -72,6 +72,8 @@ export interface Sandbox extends AsyncDisposable {
   spawn(command: string | readonly string[], options: SpawnOptions): Promise<SandboxProcess>;
   /** Writes files below `base` (default: the working directory), creating directories. Owner default: agent. */
   upload(files: Files, options?: { base?: string; owner?: SandboxUser; mode?: number }): Promise<void>;
+  /** Makes `user` the owner of the whole working directory. Symbolic links are not followed, nothing outside is touched. */
+  giveWorkdir(user: SandboxUser): Promise<void>;
   /** Reads one file whole; null when it is not a regular file (a symbolic link is not followed) or is larger than `max_bytes`. */
   read(path: string, max_bytes: number): Promise<Uint8Array | null>;
   /** Kills every process of the agent user, and resolves only when none is left; rejects (infra) past `timeout_ms`. */

@@ -1,0 +1,95 @@
+import { EpisodeError, type EffectiveLimits, type Task } from '../contracts/index.ts';
+import type { EpisodeAttempt } from '../queue/processor.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
+import { DeadlineExpired, phaseDeadline } from './hold-clock.ts';
+import type { LaneParts } from './ports.ts';
+
+/** Seconds a sandbox may outlive the sum of its phases before anybody may reap it. */
+const ttlMarginSeconds = 300;
+
+function ttlSeconds(limits: EffectiveLimits): number {
+  return (
+    limits.boot_seconds +
+    limits.setup_seconds +
+    limits.agent_seconds +
+    limits.hold_seconds +
+    limits.grade_total_seconds +
+    limits.publish_seconds +
+    ttlMarginSeconds
+  );
+}
+
+/** Creates the sandbox of an attempt within `boot_seconds`; null where the lane needs none. */
+export async function boot(
+  attempt: EpisodeAttempt,
+  parts: LaneParts,
+  limits: EffectiveLimits,
+  pool: string,
+  gatewayDir: string | null,
+): Promise<Sandbox | null> {
+  const { task } = attempt;
+  if (parts.provider === null || task.kind !== 'claude_code') return null;
+  if (gatewayDir === null) throw new Error('a sandboxed agent needs a gateway session with a Unix socket');
+  using deadline = phaseDeadline('boot', limits.boot_seconds, attempt.signal);
+  try {
+    return await parts.provider.create({
+      spec: task.sandbox,
+      owner: {
+        pool,
+        worker: attempt.worker,
+        run_id: attempt.job.run_id,
+        episode_id: attempt.job.episode_id,
+        attempt: attempt.attempt,
+        nonce: attempt.nonce,
+      },
+      gateway_dir: gatewayDir,
+      cli_binary: parts.cli_binary,
+      ttl_seconds: ttlSeconds(limits),
+      signal: deadline.signal,
+    });
+  } catch (error) {
+    attempt.signal.throwIfAborted();
+    if (deadline.signal.aborted && deadline.signal.reason instanceof DeadlineExpired) {
+      throw new EpisodeError(
+        { class: 'infra', phase: 'boot', code: 'boot_timeout', message: deadline.signal.reason.message },
+        { cause: error },
+      );
+    }
+    throw error;
+  }
+}
+
+/** Puts the task's files in place and runs its set-up commands in order, as root, all within `setup_seconds`. */
+export async function setUp(
+  sandbox: Sandbox,
+  task: Extract<Task, { kind: 'claude_code' }>,
+  limits: EffectiveLimits,
+  signal: AbortSignal,
+): Promise<void> {
+  const startedAt = performance.now();
+  if (Object.keys(task.files).length > 0) await sandbox.upload(task.files, { owner: 'agent' });
+  if (task.setup.length === 0) return;
+  for (const [index, command] of task.setup.entries()) {
+    signal.throwIfAborted();
+    const left = limits.setup_seconds * 1000 - (performance.now() - startedAt);
+    const failed = (why: string): EpisodeError =>
+      new EpisodeError({ class: 'task', phase: 'setup', code: 'setup_failed', message: `setup[${index}] ${why}` });
+    if (left <= 0) throw failed(`was not reached within ${limits.setup_seconds} s`);
+    const result = await sandbox.exec(command, { user: 'root', timeout_ms: left, signal });
+    if (result.timed_out) throw failed(`took longer than ${limits.setup_seconds} s in all`);
+    if (result.exit_code !== 0) {
+      signal.throwIfAborted();
+      if ((await sandbox.state()) === 'gone') {
+        throw new EpisodeError({
+          class: 'infra',
+          phase: 'setup',
+          code: 'sandbox_gone',
+          message: 'the sandbox vanished during set-up',
+        });
+      }
+      throw failed(`exited with ${result.exit_code}: ${(result.stderr || result.stdout).trim().slice(-1000)}`);
+    }
+  }
+  // What root made is the agent's to change.
+  await sandbox.giveWorkdir('agent');
+}

@@ -1,0 +1,44 @@
+import type { Agent } from '../agents/agent.ts';
+import type { EffectiveLimits, Lane, LogprobsMode, SamplingOverrides, Task } from '../contracts/index.ts';
+import type { SessionFactory } from '../gateway/session.ts';
+import type { Grader } from '../grading/grader.ts';
+import type { Logger } from '../observe/index.ts';
+import type { SandboxProvider } from '../sandbox/sandbox.ts';
+
+/** How tasks of one lane are run. */
+export interface LaneParts {
+  /** null for agents that act without a sandbox. */
+  readonly provider: SandboxProvider | null;
+  readonly agent: Agent;
+  readonly grader: Grader;
+  /** Agent CLI binary on this machine, mounted read-only into the sandbox. */
+  readonly cli_binary: string | null;
+}
+
+/** What the policy was found to be when the worker started. */
+export interface PolicyIdentity {
+  readonly model: string;
+  readonly logprobs_mode: LogprobsMode;
+  readonly version_source: 'pushed' | 'engine' | 'none';
+}
+
+/** Everything an episode stands on. One set a worker process. */
+export interface EpisodePorts {
+  readonly sessions: SessionFactory;
+  /** The parts that serve a task; rejects (EpisodeError, class task) when this worker has none. */
+  partsFor(task: Task): LaneParts;
+  readonly policy: PolicyIdentity | (() => PolicyIdentity);
+  /** Worker settings below the run's and the task's. */
+  readonly limits: Partial<EffectiveLimits>;
+  readonly sampling: SamplingOverrides;
+  /** Name of the pool, for labels of what is left behind. */
+  readonly pool: string;
+  /** Sandboxes booting at once in this process, apart from episodes running. Default: 2 x cores. */
+  readonly boot_concurrency?: number;
+  readonly log: Logger;
+}
+
+/** The lane a task belongs to, given where Claude Code tasks run. */
+export function laneFor(task: Task, sandbox: 'docker' | 'e2b' | 'local'): Lane {
+  return task.kind === 'fleet' ? 'fleet' : `claude_code-${sandbox}`;
+}
