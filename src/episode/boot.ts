@@ -73,7 +73,12 @@ export async function setUp(
     signal.throwIfAborted();
     const left = limits.setup_seconds * 1000 - (performance.now() - startedAt);
     const failed = (why: string): EpisodeError =>
-      new EpisodeError({ class: 'task', phase: 'setup', code: 'setup_failed', message: `setup[${index}] ${why}` });
+      new EpisodeError({
+        class: 'task',
+        phase: 'setup',
+        code: 'setup_failed',
+        message: `setup[${index}] ${why}`,
+      });
     if (left <= 0) throw failed(`was not reached within ${limits.setup_seconds} s`);
     const result = await sandbox.exec(command, { user: 'root', timeout_ms: left, signal });
     if (result.timed_out) throw failed(`took longer than ${limits.setup_seconds} s in all`);
@@ -87,7 +92,9 @@ export async function setUp(
           message: 'the sandbox vanished during set-up',
         });
       }
-      throw failed(`exited with ${result.exit_code}: ${(result.stderr || result.stdout).trim().slice(-1000)}`);
+      throw failed(
+        `exited with ${result.exit_code}: ${(result.stderr || result.stdout).trim().slice(-1000)}`,
+      );
     }
   }
   // What root made is the agent's to change.

@@ -19,7 +19,11 @@ export interface OutcomeInput {
 
 /** A verdict before grading: either the final state is to be graded, or there is no reward and why. */
 export type Verdict =
-  | { readonly graded: true; readonly status: Extract<Status, 'completed' | 'truncated'>; readonly stop_reason: StopReason }
+  | {
+      readonly graded: true;
+      readonly status: Extract<Status, 'completed' | 'truncated'>;
+      readonly stop_reason: StopReason;
+    }
   | { readonly graded: false; readonly stop_reason: StopReason; readonly failure: Failure };
 
 function infra(code: string, message: string): Verdict {

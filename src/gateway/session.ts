@@ -50,7 +50,7 @@ export interface GatewaySession extends AsyncDisposable {
   stats(): SessionStats;
   /** Fires once when `stats().failure` is set. */
   readonly failed: AbortSignal;
-  /** Stops serving (calls in flight are aborted and recorded so), then gives every call in order of arrival. */
+  /** Stops serving (calls in flight are aborted and recorded so), then gives every call in order of arrival. Idempotent. */
   finish(): Promise<readonly CallRecord[]>;
 }
 

@@ -1,0 +1,237 @@
+import { availableParallelism } from 'node:os';
+import PQueue from 'p-queue';
+import {
+  EpisodeError,
+  resolveLimits,
+  resolveSampling,
+  type CallRecord,
+  type Failure,
+  type Phase,
+  type ResultSummary,
+  type Status,
+  type StopReason,
+} from '../contracts/index.ts';
+import type { GatewaySession, SessionStats } from '../gateway/session.ts';
+import type { Grade } from '../grading/grader.ts';
+import { GradeError } from '../grading/index.ts';
+import { crashPoint, type Logger } from '../observe/index.ts';
+import type { EpisodeAttempt, EpisodeOutput, EpisodeProcessor } from '../queue/processor.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
+import { buildSequences, buildTrace, encodePayload } from '../trajectory/index.ts';
+import { runAgent } from './agent-phase.ts';
+import { boot, setUp } from './boot.ts';
+import { summarise, type PhaseTimes } from './summary.ts';
+import type { EpisodePorts } from './ports.ts';
+
+/** Seconds a sandbox may take to die before we leave it to the reaper. */
+const teardownSeconds = 60;
+
+const noUsage: ResultSummary['usage'] = {
+  calls: 0,
+  prompt_tokens: 0,
+  completion_tokens: 0,
+  discarded_tokens: 0,
+};
+
+/** Everything known of an attempt while it runs; what it holds at the end makes the result. */
+interface Progress {
+  phase: Phase;
+  status: Status;
+  stop_reason: StopReason;
+  failure: Failure | null;
+  grade: Grade | null;
+  verify: ResultSummary['verify'];
+  metrics: Record<string, number | boolean | string>;
+  times: PhaseTimes;
+  stats: SessionStats | null;
+  calls: readonly CallRecord[];
+  sandbox: Sandbox | null;
+}
+
+function stopReasonOf(failure: Failure): StopReason {
+  return failure.class === 'infra' ? 'infra' : failure.class === 'task' ? 'task_error' : 'agent_error';
+}
+
+/** The one boundary where an error becomes a failure: an EpisodeError brings its own, anything else is ours. */
+function failureOf(error: unknown, phase: Phase): Failure {
+  if (error instanceof EpisodeError) return error.failure;
+  const message = error instanceof Error ? error.message : String(error);
+  return { class: 'infra', phase, code: 'internal_error', message: message.slice(0, 2000), retryable: true };
+}
+
+async function timed(times: PhaseTimes, name: keyof PhaseTimes, work: () => Promise<void>): Promise<void> {
+  const startedAt = performance.now();
+  try {
+    await work();
+  } finally {
+    times[name] = (performance.now() - startedAt) / 1000;
+  }
+}
+
+/** Kills the sandbox; one that does not die in time is left to the reaper, which finds it by its labels. */
+async function tearDown(sandbox: Sandbox, log: Logger): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<'late'>((resolve) => {
+    timer = setTimeout(() => resolve('late'), teardownSeconds * 1000);
+  });
+  try {
+    const ended = await Promise.race([sandbox[Symbol.asyncDispose]().then(() => 'dead' as const), late]);
+    if (ended === 'late')
+      log.error({ sandbox: sandbox.id }, 'sandbox did not die in time: left to the reaper');
+  } catch (error) {
+    log.error({ err: error, sandbox: sandbox.id }, 'sandbox could not be removed: left to the reaper');
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * Makes the processor that runs one attempt of an episode through its phases: boot, set-up, agent, grade. It resolves
+ * with a result for every end that is the episode's own, failures included, and rejects only with the reason of the
+ * attempt's signal. When it settles, the session is closed and the sandbox is dead.
+ */
+export function createEpisodeProcessor(ports: EpisodePorts): EpisodeProcessor {
+  const boots = new PQueue({ concurrency: ports.boot_concurrency ?? 2 * availableParallelism() });
+
+  return async (attempt) => {
+    const startedAt = Date.now();
+    const log = ports.log.child({
+      run: attempt.job.run_id,
+      episode: attempt.job.episode_id,
+      attempt: attempt.attempt,
+      task: attempt.job.task_key,
+    });
+    const limits = resolveLimits(ports.limits, attempt.run.limits, attempt.job.limits, attempt.task.limits);
+    const sampling = resolveSampling(ports.sampling, attempt.run.sampling, attempt.job.sampling);
+    const progress: Progress = {
+      phase: 'boot',
+      status: 'failed',
+      stop_reason: 'infra',
+      failure: null,
+      grade: null,
+      verify: [],
+      metrics: {},
+      times: { boot_s: 0, setup_s: 0, agent_s: 0, grade_s: 0 },
+      stats: null,
+      calls: [],
+      sandbox: null,
+    };
+    let session: GatewaySession | undefined;
+    try {
+      attempt.signal.throwIfAborted();
+      const parts = ports.partsFor(attempt.task);
+      session = await ports.sessions.open({
+        episode_id: attempt.job.episode_id,
+        attempt: attempt.attempt,
+        nonce: attempt.nonce,
+        sampling,
+        limits,
+        unix_socket: parts.provider !== null,
+      });
+      await runPhases(attempt, ports, boots, session, parts, limits, progress, log);
+    } catch (error) {
+      if (attempt.signal.aborted) throw attempt.signal.reason;
+      progress.failure = failureOf(error, progress.phase);
+      progress.status = 'failed';
+      progress.stop_reason = stopReasonOf(progress.failure);
+      if (error instanceof GradeError) progress.verify = [...error.outcomes];
+      if (progress.failure.code === 'internal_error')
+        log.error({ err: error }, 'episode failed unexpectedly');
+    } finally {
+      if (session !== undefined) {
+        progress.calls = await session.finish();
+        progress.stats = session.stats();
+        await session[Symbol.asyncDispose]();
+      }
+      if (progress.sandbox !== null) await tearDown(progress.sandbox, log);
+    }
+    attempt.signal.throwIfAborted();
+    return assemble(attempt, ports, progress, limits, sampling, startedAt);
+  };
+}
+
+async function runPhases(
+  attempt: EpisodeAttempt,
+  ports: EpisodePorts,
+  boots: PQueue,
+  session: GatewaySession,
+  parts: ReturnType<EpisodePorts['partsFor']>,
+  limits: ReturnType<typeof resolveLimits>,
+  progress: Progress,
+  log: Logger,
+): Promise<void> {
+  const { task } = attempt;
+  await timed(progress.times, 'boot_s', async () => {
+    progress.sandbox = await boots.add(() => boot(attempt, parts, limits, ports.pool, session.socket_dir));
+  });
+  const { sandbox } = progress;
+  if (sandbox !== null && task.kind === 'claude_code') {
+    progress.phase = 'setup';
+    await timed(progress.times, 'setup_s', () => setUp(sandbox, task, limits, attempt.signal));
+  }
+
+  progress.phase = 'agent';
+  const ended = await runAgent(attempt, parts, session, sandbox, limits, log);
+  progress.times.agent_s = ended.seconds;
+  Object.assign(progress.metrics, ended.metrics);
+  progress.stop_reason = ended.verdict.stop_reason;
+  if (!ended.verdict.graded) {
+    progress.failure = ended.verdict.failure;
+    return;
+  }
+  // From here on no call is served: what the agent left behind must not sample beside the verifier.
+  await session.finish();
+
+  progress.phase = 'grade';
+  const { status } = ended.verdict;
+  await timed(progress.times, 'grade_s', async () => {
+    const grade = await parts.grader.grade({
+      task,
+      sandbox,
+      limits,
+      final_answer: ended.final_answer,
+      signal: attempt.signal,
+      log,
+    });
+    progress.grade = grade;
+    progress.verify = [...grade.verify];
+    Object.assign(progress.metrics, grade.metrics);
+    progress.status = status;
+  });
+  crashPoint('grade:after');
+}
+
+function assemble(
+  attempt: EpisodeAttempt,
+  ports: EpisodePorts,
+  progress: Progress,
+  limits: ReturnType<typeof resolveLimits>,
+  sampling: ReturnType<typeof resolveSampling>,
+  startedAt: number,
+): EpisodeOutput {
+  const policy = typeof ports.policy === 'function' ? ports.policy() : ports.policy;
+  const { calls } = progress;
+  const built = calls.length === 0 ? { sequences: [], usage: noUsage } : buildSequences(calls);
+  const summary = summarise({
+    attempt,
+    startedAt,
+    status: progress.status,
+    stop_reason: progress.stop_reason,
+    failure: progress.failure,
+    grade: progress.grade,
+    verify: progress.verify,
+    metrics: progress.metrics,
+    policy,
+    sampling,
+    limits,
+    stats: progress.stats,
+    calls,
+    sequences: built.sequences,
+    usage: built.usage,
+    times: progress.times,
+    sandbox: progress.sandbox,
+  });
+  const payload =
+    calls.length === 0 ? null : encodePayload({ sequences: built.sequences, trace: buildTrace(calls) });
+  return { summary, payload };
+}

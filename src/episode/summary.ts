@@ -1,0 +1,108 @@
+import {
+  resultSchemaName,
+  type CallRecord,
+  type EffectiveLimits,
+  type Failure,
+  type ResultSummary,
+  type Sampling,
+  type Sequence,
+  type Status,
+  type StopReason,
+} from '../contracts/index.ts';
+import type { SessionStats } from '../gateway/session.ts';
+import type { Grade } from '../grading/grader.ts';
+import type { EpisodeAttempt } from '../queue/processor.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
+import { slowPolicy } from './outcome.ts';
+import type { PolicyIdentity } from './ports.ts';
+
+export interface PhaseTimes {
+  boot_s: number;
+  setup_s: number;
+  agent_s: number;
+  grade_s: number;
+}
+
+export interface SummaryInput {
+  readonly attempt: EpisodeAttempt;
+  readonly startedAt: number;
+  readonly status: Status;
+  readonly stop_reason: StopReason;
+  readonly failure: Failure | null;
+  readonly grade: Pick<Grade, 'reward' | 'rewards'> | null;
+  readonly verify: ResultSummary['verify'];
+  readonly metrics: Readonly<Record<string, number | boolean | string>>;
+  readonly policy: PolicyIdentity;
+  readonly sampling: Sampling;
+  readonly limits: EffectiveLimits;
+  readonly stats: SessionStats | null;
+  readonly calls: readonly CallRecord[];
+  readonly sequences: readonly Sequence[];
+  readonly usage: ResultSummary['usage'];
+  readonly times: PhaseTimes;
+  readonly sandbox: Sandbox | null;
+}
+
+/** The lowest and highest policy version of an episode's calls; null where none is known. */
+function versions(calls: readonly CallRecord[]): {
+  version_start: number | null;
+  version_end: number | null;
+} {
+  const known = calls
+    .flatMap((call) => [call.version_start, call.version_end])
+    .filter((version): version is number => version !== null);
+  if (known.length === 0) return { version_start: null, version_end: null };
+  return { version_start: Math.min(...known), version_end: Math.max(...known) };
+}
+
+/** Puts a result together: everything of it except sequences and trace. */
+export function summarise(input: SummaryInput): ResultSummary {
+  const { attempt, stats, times, grade } = input;
+  const { job, task } = attempt;
+  const grades = { exact: 0, forked: 0, untrainable: 0 };
+  for (const sequence of input.sequences) grades[sequence.certificate.grade] += 1;
+  const mainTurns = stats?.main_turns ?? 0;
+  return {
+    schema: resultSchemaName,
+    run_id: job.run_id,
+    batch_id: job.batch_id,
+    episode_id: job.episode_id,
+    attempt: attempt.attempt,
+    task_key: task.task_key,
+    kind: task.kind,
+    metadata: task.metadata,
+    group_id: job.group_id,
+    group_size: job.group_size,
+    sample_index: job.sample_index,
+    status: input.status,
+    stop_reason: input.stop_reason,
+    reward: grade?.reward ?? null,
+    rewards: { ...grade?.rewards },
+    metrics: {
+      turns: mainTurns,
+      ...(stats !== null && stats.self_calls > 0 ? { self_calls: stats.self_calls } : {}),
+      ...(stats !== null && slowPolicy(stats, input.limits.agent_seconds) ? { slow_policy: true } : {}),
+      ...input.metrics,
+    },
+    failure: input.failure,
+    policy: {
+      model: input.policy.model,
+      ...versions(input.calls),
+      version_source: input.policy.version_source,
+      logprobs_mode: input.policy.logprobs_mode,
+    },
+    sampling: input.sampling,
+    usage: input.usage,
+    timing: {
+      queued_s: Math.max(0, (input.startedAt - attempt.queued_at) / 1000),
+      ...times,
+      model_s: (stats?.model_ms ?? 0) / 1000,
+      hold_s: (stats?.hold_ms ?? 0) / 1000,
+      total_s: (Date.now() - input.startedAt) / 1000,
+    },
+    verify: [...input.verify],
+    grades,
+    worker: attempt.worker,
+    sandbox: input.sandbox === null ? null : { provider: input.sandbox.provider, id: input.sandbox.id },
+  };
+}
