@@ -1,0 +1,205 @@
+import { z } from 'zod';
+import { defaultLimits, samplingSchema, type EffectiveLimits } from '../contracts/index.ts';
+import {
+  concurrency,
+  dockerHost,
+  flag,
+  lanes,
+  numberText,
+  plainText,
+  policyUrls,
+  prefix,
+  redisUrl,
+} from './parsers.ts';
+
+/** What the documentation and the fault messages need to know of a variable beyond its schema. */
+export interface VariableNote {
+  readonly section: string;
+  /** One or two sentences. */
+  readonly about: string;
+  /** How its absence is described; the schema's default where there is one. */
+  readonly absent: string;
+  /** Its value stands in no message, and it has a variant `NAME_FILE` that names a file with the value. */
+  readonly secret?: true;
+}
+
+export const variableNotes = z.registry<VariableNote>();
+
+function variable<T extends z.ZodType>(schema: T, note: VariableNote): T {
+  variableNotes.add(schema, note);
+  return schema;
+}
+
+const seconds = numberText(z.number().positive('must be above 0'));
+const count = numberText(z.int('must be a whole number').positive('must be above 0'));
+
+const aboutLimits: Record<keyof EffectiveLimits, string> = {
+  boot_seconds: 'Seconds a sandbox may take to start.',
+  setup_seconds: "Seconds a task's setup commands may take together.",
+  agent_seconds: 'Seconds the agent may take, time held by a paused policy not counted.',
+  turn_seconds: 'Seconds one model call may take with its retries, time held not counted.',
+  tool_seconds: 'Seconds one tool call may take with its retries.',
+  hold_seconds: 'Seconds an episode waits for a policy that is paused or out of reach.',
+  grade_seconds: 'Seconds one verify command may take.',
+  grade_total_seconds: 'Seconds all verify commands of an episode may take together.',
+  publish_seconds: 'Seconds the storing of a result may take.',
+  max_turns: 'Model calls of the main agent in one episode.',
+  max_output_tokens: 'Tokens one call may sample.',
+  context_tokens: 'Tokens of prompt and completion of one call.',
+  max_sampled_tokens: 'Tokens an episode may sample in all.',
+};
+
+type Names<T, Prefix extends string> = { [K in keyof T & string as `${Prefix}${Uppercase<K>}`]: T[K] };
+
+/** The variable of a limit or a sampling field. */
+export function variableName(field: string): string {
+  return `ROLLPOOL_${field.toUpperCase()}`;
+}
+
+const limitVariables = Object.fromEntries(
+  Object.entries(aboutLimits).map(([name, about]) => {
+    const fallback = defaultLimits[name as keyof EffectiveLimits];
+    const schema = (name.endsWith('_seconds') ? seconds : count).default(fallback);
+    return [
+      variableName(name),
+      variable(schema, { section: 'Deadlines and limits', about, absent: `${fallback}` }),
+    ];
+  }),
+) as Names<Record<keyof EffectiveLimits, z.ZodDefault<z.ZodType<number, string>>>, 'ROLLPOOL_'>;
+
+const samplingVariables = Object.fromEntries(
+  Object.entries(samplingSchema.shape).map(([name, field]) => {
+    const fallback = field.parse(undefined);
+    const schema = numberText(field.unwrap() as z.ZodType<number, number>).default(fallback as number);
+    const absent = fallback === null ? "the engine's own" : `${fallback}`;
+    return [
+      variableName(name),
+      variable(schema, {
+        section: 'Sampling',
+        about: `\`${name}\` of every model call; a run's and a batch's own values go over it.`,
+        absent,
+      }),
+    ];
+  }),
+) as unknown as Names<
+  { [K in keyof typeof samplingSchema.shape]: z.ZodType<z.infer<(typeof samplingSchema.shape)[K]>> },
+  'ROLLPOOL_'
+>;
+
+/** Every variable that rollpool reads, from its text to its value. */
+export const environmentSchema = z.object({
+  REDIS_URL: variable(redisUrl.optional(), {
+    section: 'Redis',
+    about:
+      '`redis://`, `rediss://` (TLS) or `unix:///path/to/redis.sock`, with password and database if any.',
+    absent: '`rollpool run` starts a Redis of its own under ROLLPOOL_STATE_DIR; other commands use that one',
+    secret: true,
+  }),
+  ROLLPOOL_PREFIX: variable(prefix.default('{rollpool}'), {
+    section: 'Redis',
+    about: 'Name before every key, for several pools in one Redis. It becomes the hash tag: `a` is `{a}`.',
+    absent: '`{rollpool}`',
+  }),
+  ROLLPOOL_POLICY_URL: variable(policyUrls.default([]), {
+    section: 'Policy',
+    about:
+      'Base URL of the inference server; several replicas are separated by commas. `/v1` at the end is ignored.',
+    absent: 'no policy: what needs one says so',
+  }),
+  ROLLPOOL_POLICY_API_KEY: variable(plainText.optional(), {
+    section: 'Policy',
+    about: 'Bearer token for the inference server. It stays in the worker and never enters a sandbox.',
+    absent: 'no key is sent',
+    secret: true,
+  }),
+  ROLLPOOL_MODEL: variable(plainText.optional(), {
+    section: 'Policy',
+    about: 'Name of the model, as the inference server knows it.',
+    absent: 'the only model the server lists',
+  }),
+  ROLLPOOL_LANES: variable(lanes.optional(), {
+    section: 'Worker',
+    about: 'Lanes this worker serves, separated by commas: `claude_code-docker,fleet`.',
+    absent: 'those that a probe at the start finds possible',
+  }),
+  ROLLPOOL_CONCURRENCY: variable(concurrency.optional(), {
+    section: 'Worker',
+    about:
+      'Episodes at once on each lane: `8`, or by lane: `claude_code-docker=4,fleet=32`, or both: `8,fleet=32`.',
+    absent: 'a number that fits the machine',
+  }),
+  ROLLPOOL_ALLOW_LOCAL: variable(flag.default(false), {
+    section: 'Worker',
+    about:
+      'Whether `worker` may serve `claude_code-local`, whose sandbox is a directory and isolates nothing. `run` needs no permission.',
+    absent: '`false`',
+  }),
+  ROLLPOOL_LOCK_SECONDS: variable(seconds.default(60), {
+    section: 'Worker',
+    about:
+      'Seconds without a sign of life after which an episode counts as lost and runs again. Longer than the longest outage of Redis to be survived without running again.',
+    absent: '60',
+  }),
+  ROLLPOOL_LOCK_RENEW_SECONDS: variable(seconds.default(10), {
+    section: 'Worker',
+    about: 'Seconds between two signs of life; at most a third of ROLLPOOL_LOCK_SECONDS.',
+    absent: '10',
+  }),
+  ROLLPOOL_STALLED_SECONDS: variable(seconds.default(12), {
+    section: 'Worker',
+    about: 'Seconds between two searches for lost episodes.',
+    absent: '12',
+  }),
+  ROLLPOOL_MAX_ATTEMPTS: variable(count.default(4), {
+    section: 'Worker',
+    about: 'Starts of one episode, on all machines together, before an infrastructure failure is its result.',
+    absent: '4',
+  }),
+  ROLLPOOL_LOG_LEVEL: variable(
+    z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+    {
+      section: 'Worker',
+      about: '`fatal`, `error`, `warn`, `info`, `debug`, `trace` or `silent`.',
+      absent: '`info`',
+    },
+  ),
+  ROLLPOOL_STATE_DIR: variable(plainText.optional(), {
+    section: 'Worker',
+    about: "Directory for what outlives a command: the embedded Redis's data.",
+    absent: '`$XDG_STATE_HOME/rollpool`, else `~/.local/state/rollpool`',
+  }),
+  ROLLPOOL_SANDBOX_IMAGE: variable(plainText.optional(), {
+    section: 'Sandbox',
+    about: 'Docker image for tasks that name none.',
+    absent: 'such tasks fail with class task',
+  }),
+  ROLLPOOL_CLAUDE_CLI: variable(plainText.optional(), {
+    section: 'Sandbox',
+    about: 'Path of the Claude Code binary.',
+    absent: 'the one of the optional npm dependency',
+  }),
+  DOCKER_HOST: variable(dockerHost.optional(), {
+    section: 'Sandbox',
+    about: 'Docker daemon, as the docker command reads it.',
+    absent: 'the usual sockets are tried',
+  }),
+  XDG_STATE_HOME: variable(plainText.optional(), {
+    section: 'Worker',
+    about: 'Read only for the default of ROLLPOOL_STATE_DIR.',
+    absent: '`~/.local/state`',
+  }),
+  ...limitVariables,
+  ...samplingVariables,
+});
+
+export type Environment = z.infer<typeof environmentSchema>;
+export type VariableName = keyof Environment;
+
+export const variableNames = Object.keys(environmentSchema.shape) as VariableName[];
+
+/** The note of a variable. */
+export function noteOf(name: VariableName): VariableNote {
+  const note = variableNotes.get(environmentSchema.shape[name]);
+  if (note === undefined) throw new Error(`the variable ${name} has no note`);
+  return note;
+}
