@@ -1,6 +1,6 @@
-import { Redis, type RedisOptions } from 'ioredis';
+import { Redis } from 'ioredis';
 import type { Logger } from '../observe/index.ts';
-import { parseRedisUrl, redactRedisUrl } from './redis-url.ts';
+import { parseRedisUrl, redactRedisUrl, type RedisOptions } from './redis-url.ts';
 
 export { parseRedisUrl, redactRedisUrl } from './redis-url.ts';
 

@@ -1,4 +1,7 @@
-import type { RedisOptions } from 'ioredis';
+import type { RedisOptions as AllOptions } from 'ioredis';
+
+/** Options without the choice of reply shapes, which stays ioredis's own. */
+export type RedisOptions = Omit<AllOptions, 'replyMapping'>;
 
 /**
  * ioredis options of a `REDIS_URL`: `redis://[user:password@]host[:port][/db]`, the same with `rediss://` (TLS), or
