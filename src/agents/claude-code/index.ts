@@ -1,0 +1,1 @@
+export { createClaudeCodeAgent, type ClaudeCodeAgentOptions } from './agent.ts';
