@@ -25,8 +25,8 @@ export interface PolicyIdentity {
 /** Everything an episode stands on. One set a worker process. */
 export interface EpisodePorts {
   readonly sessions: SessionFactory;
-  /** The parts that serve a task; rejects (EpisodeError, class task) when this worker has none. */
-  partsFor(task: Task): LaneParts;
+  /** The parts that serve a task of a lane; throws (EpisodeError, class task) when this worker has none. */
+  partsFor(task: Task, lane: Lane): LaneParts;
   readonly policy: PolicyIdentity | (() => PolicyIdentity);
   /** Worker settings below the run's and the task's. */
   readonly limits: Partial<EffectiveLimits>;
@@ -36,9 +36,4 @@ export interface EpisodePorts {
   /** Sandboxes booting at once in this process, apart from episodes running. Default: 2 x cores. */
   readonly boot_concurrency?: number;
   readonly log: Logger;
-}
-
-/** The lane a task belongs to, given where Claude Code tasks run. */
-export function laneFor(task: Task, sandbox: 'docker' | 'e2b' | 'local'): Lane {
-  return task.kind === 'fleet' ? 'fleet' : `claude_code-${sandbox}`;
 }

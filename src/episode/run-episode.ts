@@ -119,7 +119,7 @@ export function createEpisodeProcessor(ports: EpisodePorts): EpisodeProcessor {
     let session: GatewaySession | undefined;
     try {
       attempt.signal.throwIfAborted();
-      const parts = ports.partsFor(attempt.task);
+      const parts = ports.partsFor(attempt.task, attempt.lane);
       session = await ports.sessions.open({
         episode_id: attempt.job.episode_id,
         attempt: attempt.attempt,

@@ -1,4 +1,4 @@
-import type { EpisodeJob, ResultSummary, SamplingOverrides, Limits, Task } from '../contracts/index.ts';
+import type { EpisodeJob, Lane, ResultSummary, SamplingOverrides, Limits, Task } from '../contracts/index.ts';
 
 /** What the queue gives an episode to run. */
 export interface EpisodeAttempt {
@@ -9,6 +9,8 @@ export interface EpisodeAttempt {
   /** Fresh for each attempt; names its bearer, socket, sandbox and payload. */
   readonly nonce: string;
   readonly worker: string;
+  /** The lane its job came from. */
+  readonly lane: Lane;
   /** Epoch milliseconds at which the job was enqueued. */
   readonly queued_at: number;
   /** The run's own settings (sampling and limits apply below the job's). */
