@@ -1,0 +1,2 @@
+export { startEmbeddedRedis, type EmbeddedRedis, type EmbeddedRedisOptions } from './embedded-redis.ts';
+export { EmbeddedRedisError, type EmbeddedRedisFault } from './embedded-redis-error.ts';
