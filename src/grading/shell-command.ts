@@ -94,7 +94,10 @@ function isPytest(words: readonly string[]): boolean {
       continue;
     }
     if (name === 'timeout') {
-      while (left[0]?.startsWith('-') === true) left.shift();
+      while (left[0]?.startsWith('-') === true) {
+        const option = left.shift();
+        if (option === '-k' || option === '-s') left.shift();
+      }
       left.shift();
       continue;
     }
