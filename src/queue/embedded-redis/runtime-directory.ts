@@ -1,21 +1,26 @@
 import { createHash } from 'node:crypto';
 import { chmodSync, lstatSync, mkdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { EmbeddedRedisError } from './embedded-redis-error.ts';
 
 /**
- * A private directory for the socket of one data directory. The path of a socket may have about 100 bytes, so it is
- * derived from the data directory and not inside it; and it is the same for every process that uses these data.
+ * Where the socket of one data directory is. The path of a socket may have about 100 bytes, so it is derived from the
+ * data directory and not inside it; and it is the same for every process that uses these data.
+ */
+export function socketPath(dataDir: string): string {
+  const name = createHash('sha256').update(dataDir).digest('hex').slice(0, 12);
+  return join(tmpdir(), `rollpool-redis-${name}`, 'redis.sock');
+}
+
+/**
+ * Makes the private directory of a socket.
  *
  * @throws EmbeddedRedisError `unsafe_directory` when someone else made it first, or the path is too long.
  */
-export function runtimeDirectory(dataDir: string): string {
-  const path = join(
-    tmpdir(),
-    `rollpool-redis-${createHash('sha256').update(dataDir).digest('hex').slice(0, 12)}`,
-  );
-  if (Buffer.byteLength(join(path, 'redis.sock')) > 100) {
+export function makeSocketDirectory(socket: string): void {
+  const path = dirname(socket);
+  if (Buffer.byteLength(socket) > 100) {
     throw new EmbeddedRedisError(
       'unsafe_directory',
       `the path of a socket would be too long in ${path}: set TMPDIR to a shorter one`,
@@ -30,5 +35,4 @@ export function runtimeDirectory(dataDir: string): string {
     );
   }
   if ((found.mode & 0o777) !== 0o700) chmodSync(path, 0o700);
-  return path;
 }

@@ -7,7 +7,7 @@ import { findBinary } from './binary.ts';
 import { EmbeddedRedisError } from './embedded-redis-error.ts';
 import { lookUp, processRecordSchema, recordOf, type ProcessRecord } from './process-record.ts';
 import { readRecord, removeRecord, writeRecord } from './record-file.ts';
-import { runtimeDirectory } from './runtime-directory.ts';
+import { makeSocketDirectory, socketPath } from './runtime-directory.ts';
 import { ping, serverPid } from './socket-query.ts';
 import { heldElsewhere } from './turn.ts';
 
@@ -60,7 +60,7 @@ export async function runningServer(dataDir: string): Promise<ServerRecord | nul
     if (found === 'elsewhere') throw heldElsewhere(recorded.host, serverFile(dataDir));
   }
   // Whoever started it may have been killed before it wrote the record.
-  const socket = join(runtimeDirectory(dataDir), 'redis.sock');
+  const socket = socketPath(dataDir);
   const pid = await serverPid(socket);
   const process = pid === null ? null : recordOf(pid);
   if (process === null) return null;
@@ -71,7 +71,8 @@ export async function runningServer(dataDir: string): Promise<ServerRecord | nul
 
 async function startServer(dataDir: string, wanted: string | undefined): Promise<ServerRecord> {
   const binary = await findBinary(wanted);
-  const socket = join(runtimeDirectory(dataDir), 'redis.sock');
+  const socket = socketPath(dataDir);
+  makeSocketDirectory(socket);
   const log = openSync(join(dataDir, 'redis.log'), 'w', 0o600);
   const settings: Record<string, string> = {
     port: '0',
