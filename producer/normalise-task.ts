@@ -1,0 +1,103 @@
+import type { z } from 'zod';
+import { claudeCodeTaskSchema, fleetTaskSchema, type Task, type TaskKind } from '../src/contracts/index.ts';
+
+/** What is wrong with one field; `field` is a path such as `verify.commands`, or '' for the task as a whole. */
+export interface FieldFault {
+  readonly field: string;
+  readonly reason: string;
+}
+
+export type Normalised =
+  | { readonly task: Task }
+  /** `key` is null where there is none. */
+  | { readonly key: string | null; readonly faults: readonly FieldFault[] };
+
+const schemas = { claude_code: claudeCodeTaskSchema, fleet: fleetTaskSchema };
+const kinds = Object.keys(schemas) as TaskKind[];
+const fields = {
+  claude_code: new Set(Object.keys(claudeCodeTaskSchema.shape)),
+  fleet: new Set(Object.keys(fleetTaskSchema.shape)),
+};
+const fleetSigns = ['env_key', 'env_id'];
+const claudeCodeSigns = ['sandbox', 'files', 'setup', 'verify'];
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Explicit, else `env_key` or `env_id` mean fleet, else claude_code. */
+function kindOf(raw: ReadonlyMap<string, unknown>): TaskKind | FieldFault {
+  const given = raw.get('kind');
+  if (given !== undefined) {
+    return (
+      kinds.find((kind) => kind === given) ?? { field: 'kind', reason: `must be one of ${kinds.join(', ')}` }
+    );
+  }
+  const fleet = fleetSigns.find((sign) => raw.has(sign));
+  const claudeCode = claudeCodeSigns.find((sign) => raw.has(sign));
+  if (fleet !== undefined && claudeCode !== undefined) {
+    return {
+      field: 'kind',
+      reason: `"${fleet}" is of a fleet task and "${claudeCode}" of a claude_code task; give "kind" or drop one`,
+    };
+  }
+  return fleet === undefined ? 'claude_code' : 'fleet';
+}
+
+function faultsOf(error: z.ZodError): FieldFault[] {
+  return error.issues.flatMap((issue): FieldFault[] => {
+    const path = issue.path.map(String);
+    if (issue.code === 'unrecognized_keys') {
+      return issue.keys.map((name) => ({
+        field: [...path, name].join('.'),
+        reason: 'there is no such field',
+      }));
+    }
+    const field = path.join('.');
+    if (issue.code === 'invalid_type' && issue.message.endsWith('received undefined')) {
+      return [{ field, reason: 'is missing' }];
+    }
+    if (issue.code === 'invalid_union') return [{ field, reason: 'has none of the forms it may have' }];
+    return [{ field, reason: issue.message }];
+  });
+}
+
+/**
+ * The normal form of one task, defaults filled in, or every fault in it. A top-level field that is null counts as
+ * absent. Fields that no kind knows go to `metadata`, unless it has one of that name itself; a field of the other kind
+ * is a fault, as it would be ignored.
+ */
+export function normaliseTask(value: unknown): Normalised {
+  if (!isObject(value)) return { key: null, faults: [{ field: '', reason: 'must be an object' }] };
+  const raw = new Map(Object.entries(value).filter(([, field]) => field !== null));
+  const key = raw.get('task_key');
+  const refused = (...faults: FieldFault[]): Normalised => ({
+    key: typeof key === 'string' ? key : null,
+    faults,
+  });
+
+  const kind = kindOf(raw);
+  if (typeof kind !== 'string') return refused(kind);
+  const other = kind === 'fleet' ? 'claude_code' : 'fleet';
+  const metadata = raw.get('metadata') ?? {};
+  if (!isObject(metadata)) return refused({ field: 'metadata', reason: 'must be an object' });
+
+  const faults: FieldFault[] = [];
+  const known: [string, unknown][] = [];
+  const unknown: [string, unknown][] = [];
+  for (const [name, field] of raw) {
+    if (fields[kind].has(name)) known.push([name, field]);
+    else if (fields[other].has(name)) {
+      faults.push({ field: name, reason: `is of a ${other} task, and this is a ${kind} one` });
+    } else if (Object.hasOwn(metadata, name)) {
+      faults.push({ field: name, reason: `stands beside "metadata.${name}"; keep one of the two` });
+    } else unknown.push([name, field]);
+  }
+  const parsed = schemas[kind].safeParse({
+    ...Object.fromEntries(known),
+    kind,
+    metadata: { ...metadata, ...Object.fromEntries(unknown) },
+  });
+  if (parsed.success && faults.length === 0) return { task: parsed.data };
+  return refused(...faults, ...(parsed.success ? [] : faultsOf(parsed.error)));
+}

@@ -1,0 +1,148 @@
+import type { Task } from '../src/contracts/index.ts';
+import { normaliseTask } from './normalise-task.ts';
+import { detectReader } from './readers/detect.ts';
+import type { RawTask } from './readers/task-reader.ts';
+import { TasksFileError } from './tasks-file-error.ts';
+
+/** What is wrong with one task of a file. The other tasks load. */
+export interface TaskFault {
+  readonly file: string;
+  /** Place among the file's tasks, from 0. */
+  readonly index: number;
+  /** Line in a file of JSON lines, from 1. */
+  readonly line: number | null;
+  readonly task_key: string | null;
+  /** Path of the field; '' for the task as a whole. */
+  readonly field: string;
+  readonly reason: string;
+}
+
+/** What became of a file's tasks so far; complete when the tasks have been read to the end. */
+export interface TasksReport {
+  readonly file: string;
+  /** Name of the format; null before it is known. */
+  readonly format: string | null;
+  /** Tasks looked at: `loaded + refused`. */
+  readonly read: number;
+  readonly loaded: number;
+  /** Tasks with a fault, duplicates among them. */
+  readonly refused: number;
+  /** Tasks whose key an earlier one has. */
+  readonly duplicates: number;
+  /** In order of the file; the first `faultsKept` of them. */
+  readonly faults: readonly TaskFault[];
+}
+
+/** How many faults a report holds; a file with more has one cause, and it shows. */
+export const faultsKept = 1_000;
+
+export interface ReadTasksOptions {
+  /** Stops after so many tasks were loaded. Default: all. */
+  readonly limit?: number;
+  /** Reads the file twice, and yields nothing of one that has a fault within `limit`. Default: false. */
+  readonly strict?: boolean;
+  readonly signal?: AbortSignal;
+}
+
+/** The tasks of a file, to be iterated once, and the report that grows with it. */
+export interface TaskReading extends AsyncIterable<Task> {
+  readonly report: TasksReport;
+}
+
+/** One line for people. */
+export function describeFault(fault: TaskFault): string {
+  const place =
+    fault.line === null
+      ? `${fault.file}: task ${fault.index}`
+      : `${fault.file}:${fault.line}: task ${fault.index}`;
+  const key = fault.task_key === null ? '' : ` (${fault.task_key})`;
+  return `${place}${key}: ${fault.field === '' ? '' : `${fault.field}: `}${fault.reason}`;
+}
+
+class Reading implements TaskReading {
+  readonly report: { -readonly [K in keyof TasksReport]: TasksReport[K] } & { faults: TaskFault[] };
+  readonly #options: ReadTasksOptions;
+  readonly #seen = new Map<string, number>();
+
+  constructor(file: string, options: ReadTasksOptions) {
+    this.report = { file, format: null, read: 0, loaded: 0, refused: 0, duplicates: 0, faults: [] };
+    this.#options = options;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncIterator<Task> {
+    const { limit = Infinity, strict = false, signal } = this.#options;
+    const { file } = this.report;
+    if (strict) await refuseFaults(file, this.#options);
+    if (limit <= 0) return;
+    const reader = await detectReader(file);
+    this.report.format = reader.name;
+    for await (const raw of reader.read(file, signal)) {
+      signal?.throwIfAborted();
+      const task = this.#take(raw);
+      if (task !== null) yield task;
+      if (this.report.loaded >= limit) return;
+    }
+  }
+
+  #take(raw: RawTask): Task | null {
+    this.report.read += 1;
+    const normalised =
+      'unreadable' in raw
+        ? { key: null, faults: [{ field: '', reason: raw.unreadable }] }
+        : normaliseTask(raw.value);
+    if ('faults' in normalised) {
+      this.#refuse(raw, normalised.key, normalised.faults);
+      return null;
+    }
+    const { task } = normalised;
+    const first = this.#seen.get(task.task_key);
+    if (first !== undefined) {
+      this.report.duplicates += 1;
+      this.#refuse(raw, task.task_key, [
+        { field: 'task_key', reason: `task ${first} has the same key; the first one is taken` },
+      ]);
+      return null;
+    }
+    this.#seen.set(task.task_key, raw.index);
+    this.report.loaded += 1;
+    return task;
+  }
+
+  #refuse(raw: RawTask, key: string | null, faults: readonly { field: string; reason: string }[]): void {
+    this.report.refused += 1;
+    for (const { field, reason } of faults) {
+      if (this.report.faults.length >= faultsKept) return;
+      this.report.faults.push({
+        file: this.report.file,
+        index: raw.index,
+        line: raw.line,
+        task_key: key,
+        field,
+        reason,
+      });
+    }
+  }
+}
+
+async function refuseFaults(file: string, options: ReadTasksOptions): Promise<void> {
+  const check = readTasks(file, { ...options, strict: false });
+  for await (const _task of check);
+  const { refused, faults } = check.report;
+  if (refused === 0) return;
+  const lines = faults.slice(0, 20).map((fault) => `  ${describeFault(fault)}`);
+  const more = faults.length > lines.length ? [`  and ${faults.length - lines.length} more`] : [];
+  throw new TasksFileError(
+    file,
+    [`${refused} of ${check.report.read} tasks have faults`, ...lines, ...more].join('\n'),
+  );
+}
+
+/**
+ * Reads a tasks file of any known format: a JSON array, `{"tasks": [...]}`, or JSON lines (which are streamed). A task
+ * with faults is left out and reported; of several with one key the first is taken.
+ *
+ * @throws TasksFileError while iterating: missing, empty or broken file; with `strict`, a file with any fault.
+ */
+export function readTasks(file: string, options: ReadTasksOptions = {}): TaskReading {
+  return new Reading(file, options);
+}
