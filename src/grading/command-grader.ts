@@ -4,7 +4,7 @@ import type { Sandbox } from '../sandbox/sandbox.ts';
 import { GradeError } from './grade-error.ts';
 import type { Grade, GradeContext, Grader } from './grader.ts';
 import { maxJunitBytes } from './junit.ts';
-import { prepareWorkdir } from './prepare.ts';
+import { innerShell, prepareWorkdir } from './prepare.ts';
 import { computeReward, maxRewardFileBytes, parseRewardRule, passed } from './reward.ts';
 import { runCommands } from './run-commands.ts';
 
@@ -18,7 +18,7 @@ async function killGrader(sandbox: Sandbox, signal: AbortSignal): Promise<void> 
   await sandbox.exec(['bash', '--noprofile', '--norc', '-c', '[ "$(id -u)" = 0 ] || kill -9 -1; true'], {
     user: 'grader',
     cwd: '/',
-    env: {},
+    env: innerShell,
     timeout_ms: killGraderMs,
     signal,
   });
@@ -42,8 +42,8 @@ async function gradeSandbox(
   const { limits, signal } = context;
   await sandbox.killAgent(killAgentMs);
   signal.throwIfAborted();
-  await prepareWorkdir(sandbox, verify, limits.grade_total_seconds * 1000, signal);
-  const run = await runCommands(sandbox, verify.commands, limits, signal, outcomes);
+  const env = await prepareWorkdir(sandbox, verify, limits.grade_total_seconds * 1000, signal);
+  const run = await runCommands(sandbox, verify.commands, env, limits, signal, outcomes);
   const file = await readRewardFile(sandbox, verify, signal);
   const result = computeReward(verify, run.outcomes, file, run.cutShort);
   if ('fault' in result) throw new GradeError({ class: 'task', ...result.fault }, outcomes);

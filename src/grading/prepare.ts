@@ -8,7 +8,8 @@ import { parseRewardRule } from './reward.ts';
  * Makes room for the verifier in a directory whose every byte the agent may have chosen, following none of its symbolic
  * links. Argument: the working directory. Standard input: NUL-terminated paths below it that must not exist afterwards.
  * On the way to each of them whatever is no directory is removed, so that an upload cannot be led elsewhere. Byte code
- * caches go too: Python takes an unchecked one for the verifier's own modules. Prints the first path it could not clear.
+ * caches go too: Python takes an unchecked one for the verifier's own modules. Prints the first path it could not clear,
+ * or, with a second argument of "home", a new home for the grader.
  */
 const clearScript = `
 workdir=$1
@@ -33,8 +34,14 @@ while IFS= read -r -d '' path; do
     [ -d "$at" ] || break
   done
 done
-exit 0
+if [ "$2" = home ]; then mktemp -d; fi
 `;
+
+/**
+ * A bash whose stdin is a socket takes itself for a remote shell and reads ~/.bashrc, which the agent may have written;
+ * one that is not the outermost does not.
+ */
+export const innerShell = { SHLVL: '1' };
 
 /** Paths that must be ours alone: the verifier's files, and the file it is to write the reward to. */
 export function reservedPaths(verify: Pick<Verify, 'files' | 'reward'>): string[] {
@@ -46,21 +53,23 @@ export function reservedPaths(verify: Pick<Verify, 'files' | 'reward'>): string[
 
 /**
  * Clears the reserved paths, brings in the verifier's files and hands the working directory to the grader. The agent's
- * processes must be dead. Rejects with GradeError `prepare_failed` (infra) when that cannot be done in `timeoutMs`.
+ * processes must be dead. Gives what of the environment the sandbox does not set: a HOME, where users are not told apart.
+ * Rejects with GradeError `prepare_failed` (infra) when that cannot be done in `timeoutMs`.
  */
 export async function prepareWorkdir(
   sandbox: Sandbox,
   verify: Verify,
   timeoutMs: number,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<Readonly<Record<string, string>>> {
+  const ownHome = sandbox.isolation === 'process';
   const paths = reservedPaths(verify);
   const cleared = await sandbox.exec(
-    ['bash', '--noprofile', '--norc', '-c', clearScript, 'bash', sandbox.workdir],
+    ['bash', '--noprofile', '--norc', '-c', clearScript, 'bash', sandbox.workdir, ownHome ? 'home' : ''],
     {
       user: 'root',
       cwd: '/',
-      env: {},
+      env: innerShell,
       stdin: paths.map((path) => `${path}\0`).join(''),
       timeout_ms: timeoutMs,
       signal,
@@ -79,4 +88,5 @@ export async function prepareWorkdir(
   }
   if (Object.keys(verify.files).length > 0) await sandbox.upload(verify.files, { owner: 'grader' });
   await sandbox.giveWorkdir('grader');
+  return ownHome ? { HOME: cleared.stdout.trim() } : {};
 }

@@ -1,6 +1,7 @@
 import type { EffectiveLimits, VerifyOutcome } from '../contracts/index.ts';
 import type { ExecResult, Sandbox } from '../sandbox/sandbox.ts';
 import { GradeError } from './grade-error.ts';
+import { innerShell } from './prepare.ts';
 import { exitsAsPytest } from './shell-command.ts';
 
 const tailChars = 2_000;
@@ -11,7 +12,7 @@ const keptBytes = 4 * tailChars;
  * The environment of verify commands beside the sandbox's own PATH, HOME and LANG. None of the agent's: no BASH_ENV, no
  * PYTHONPATH. User site-packages stay out, and no byte code is left beside the sources.
  */
-const environment = { PYTHONNOUSERSITE: '1', PYTHONDONTWRITEBYTECODE: '1' };
+const environment = { ...innerShell, PYTHONNOUSERSITE: '1', PYTHONDONTWRITEBYTECODE: '1' };
 
 export interface VerifyRun {
   readonly outcomes: readonly VerifyOutcome[];
@@ -53,6 +54,7 @@ export function verifierFault(
 export async function runCommands(
   sandbox: Sandbox,
   commands: readonly string[],
+  env: Readonly<Record<string, string>>,
   limits: Limits,
   signal: AbortSignal,
   outcomes: VerifyOutcome[],
@@ -74,7 +76,7 @@ export async function runCommands(
     const result: ExecResult = await sandbox.exec(['bash', '--noprofile', '--norc', '-c', command], {
       user: 'grader',
       cwd: sandbox.workdir,
-      env: environment,
+      env: { ...environment, ...env },
       timeout_ms: Math.ceil(Math.min(limits.grade_seconds * 1000, left)),
       max_output_bytes: keptBytes,
       signal,
