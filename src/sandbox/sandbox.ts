@@ -35,7 +35,7 @@ export interface ExecResult {
   readonly stderr_bytes: number;
 }
 
-export interface SpawnOptions extends Omit<ExecOptions, 'timeout_ms' | 'max_output_bytes' | 'stdin'> {}
+export type SpawnOptions = Omit<ExecOptions, 'timeout_ms' | 'max_output_bytes' | 'stdin'>;
 
 /** A command that runs while its output is read. */
 export interface SandboxProcess extends AsyncDisposable {

@@ -1,0 +1,117 @@
+import type Docker from 'dockerode';
+import { labelsOf } from '../leftovers.ts';
+import { taskFailure } from '../sandbox-failure.ts';
+import type { SandboxRequest } from '../sandbox.ts';
+import { homes, uids } from './users.ts';
+
+export const gatewayMount = '/gw';
+export const gatewaySocket = `${gatewayMount}/gw.sock`;
+export const cliMount = '/opt/rollpool/claude';
+
+const mebibyte = 2 ** 20;
+
+export interface HostFacts {
+  /** CPUs the daemon has to give. */
+  readonly cpus: number;
+}
+
+export interface SpecOptions {
+  readonly image: string;
+  /** Processes and threads a sandbox may have at once. */
+  readonly pidsLimit: number;
+  readonly host: HostFacts;
+  /** Epoch milliseconds. */
+  readonly expiresAt: number;
+}
+
+/** Deterministic, so that a container whose creation was never answered can be found by its name. */
+export function containerName(nonce: string): string {
+  return `rollpool-${nonce.replace(/[^a-zA-Z0-9_.-]/g, '_')}`;
+}
+
+/** Refuses what a task asks for and this provider cannot give. */
+export function checkSpec(request: SandboxRequest): void {
+  const { network, workdir } = request.spec;
+  if (typeof network === 'object') {
+    throw taskFailure(
+      'network_allow_unsupported',
+      'sandbox.network: an allow list is not supported yet by docker sandboxes; use "none" or "open"',
+    );
+  }
+  if (/[\x00-\x1f\x7f]/.test(workdir) || workdir.split('/').includes('..') || /^\/+$/.test(workdir)) {
+    throw taskFailure(
+      'bad_workdir',
+      `sandbox.workdir: ${JSON.stringify(workdir)} cannot be a working directory`,
+    );
+  }
+}
+
+/** Whether /tmp is kept in memory. Not where the working directory is below it: the archive API cannot see a tmpfs. */
+export function hasMemoryTmp(workdir: string): boolean {
+  return !`${workdir}/`.startsWith('/tmp/');
+}
+
+/** The container of a sandbox: what it may use, what it can reach, and whose it is. */
+export function containerOptions(
+  request: SandboxRequest,
+  options: SpecOptions,
+): Docker.ContainerCreateOptions {
+  const { spec, owner } = request;
+  const memory = spec.memory_mb * mebibyte;
+  const mounts: Docker.MountConfig = [
+    { Type: 'bind', Source: request.gateway_dir, Target: gatewayMount, ReadOnly: true },
+  ];
+  if (request.cli_binary !== null) {
+    mounts.push({ Type: 'bind', Source: request.cli_binary, Target: cliMount, ReadOnly: true });
+  }
+  return {
+    name: containerName(owner.nonce),
+    Image: options.image,
+    Hostname: 'sandbox',
+    User: '0:0',
+    WorkingDir: '/',
+    // The script comes on stdin (control-channel.ts): as an argument it would fill every list of processes.
+    Entrypoint: [
+      'bash',
+      '-s',
+      '--',
+      spec.workdir,
+      String(uids.agent),
+      homes.agent,
+      String(uids.grader),
+      homes.grader,
+      String(Math.max(1, Math.ceil(request.ttl_seconds))),
+      gatewaySocket,
+    ],
+    Cmd: [],
+    // The attached stdin is the container's life line (init.sh): it closes when this worker goes.
+    OpenStdin: true,
+    StdinOnce: true,
+    AttachStdin: true,
+    AttachStdout: true,
+    AttachStderr: true,
+    Healthcheck: { Test: ['NONE'] },
+    Labels: labelsOf({ owner, expires_at: options.expiresAt }),
+    HostConfig: {
+      Init: true,
+      NetworkMode: spec.network === 'open' ? 'bridge' : 'none',
+      Memory: memory,
+      MemorySwap: memory,
+      NanoCpus: Math.round(Math.min(spec.cpus, options.host.cpus) * 1e9),
+      PidsLimit: options.pidsLimit,
+      CapDrop: ['ALL'],
+      // For root alone: to own, kill and set up what the agent's user has. Other users hold no capability and cannot
+      // gain one (no-new-privileges).
+      CapAdd: ['CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'KILL', 'SETGID', 'SETUID'],
+      SecurityOpt: ['no-new-privileges'],
+      Mounts: mounts,
+      Tmpfs: hasMemoryTmp(spec.workdir)
+        ? { '/tmp': `rw,exec,nosuid,nodev,mode=1777,size=${Math.floor(memory / 2)}` }
+        : {},
+      Ulimits: [{ Name: 'core', Soft: 0, Hard: 0 }],
+      LogConfig: { Type: 'json-file', Config: { 'max-size': '1m', 'max-file': '1' } },
+      AutoRemove: false,
+      RestartPolicy: { Name: 'no' },
+    },
+  };
+}

@@ -1,0 +1,255 @@
+import type Docker from 'dockerode';
+import { EpisodeError } from '../../contracts/index.ts';
+import { crashPoint, silentLogger, type Logger } from '../../observe/index.ts';
+import { infraFailure, reasonOf, taskFailure } from '../sandbox-failure.ts';
+import type { ReapFilter, ReapReport, Sandbox, SandboxProvider, SandboxRequest } from '../sandbox.ts';
+import { checkSpec, cliMount, containerOptions, type HostFacts } from './container-spec.ts';
+import { ControlChannel } from './control-channel.ts';
+import { connectDocker, daemonCall, isUnreachable, removeContainer, statusOf } from './daemon.ts';
+import { DockerSandbox } from './docker-sandbox.ts';
+import { reapContainers } from './reap-containers.ts';
+
+const probeMs = 10_000;
+const bootCallMs = 120_000;
+const removeMs = 60_000;
+
+export interface DockerProviderOptions {
+  /** Image of tasks that name none. Default: `rollpool-sandbox:bookworm`, which scripts/build-sandbox-image builds. */
+  readonly defaultImage?: string | null;
+  /** `unix://PATH` of the daemon. Default: what DOCKER_HOST says, else the default socket. */
+  readonly dockerHost?: string | null;
+  /** Processes and threads a sandbox may have at once. Default: 512. */
+  readonly pidsLimit?: number;
+  readonly log?: Logger;
+}
+
+export const defaultImage = 'rollpool-sandbox:bookworm';
+
+/** Sandboxes as containers of a Docker daemon on this machine. */
+export class DockerProvider implements SandboxProvider {
+  readonly name = 'docker';
+  readonly #docker: Docker;
+  readonly #image: string;
+  readonly #dockerHost: string | null;
+  readonly #pidsLimit: number;
+  readonly #log: Logger;
+  #host: Promise<HostFacts> | undefined;
+  /** Creations that were given up: the daemon may still finish them, and then they have to go. */
+  readonly #abandoned = new Set<Promise<void>>();
+
+  constructor(options: DockerProviderOptions = {}) {
+    this.#dockerHost = options.dockerHost ?? null;
+    this.#docker = connectDocker(this.#dockerHost);
+    this.#image = options.defaultImage ?? defaultImage;
+    this.#pidsLimit = options.pidsLimit ?? 512;
+    this.#log = options.log ?? silentLogger;
+  }
+
+  async probe(signal?: AbortSignal): Promise<void> {
+    this.#host = undefined;
+    await this.#hostFacts(signal);
+  }
+
+  async create(request: SandboxRequest): Promise<Sandbox> {
+    request.signal.throwIfAborted();
+    checkSpec(request);
+    const host = await this.#hostFacts(request.signal);
+    const image = request.spec.image ?? this.#image;
+    const options = containerOptions(request, {
+      image,
+      pidsLimit: this.#pidsLimit,
+      host,
+      expiresAt: Date.now() + request.ttl_seconds * 1000,
+    });
+    crashPoint('sandbox.create:before');
+    const container = await this.#createContainer(options, image, request);
+    let control: ControlChannel | undefined;
+    try {
+      control = await this.#start(container, image, request);
+      crashPoint('sandbox.create:after');
+      return new DockerSandbox({
+        docker: this.#docker,
+        container,
+        control,
+        workdir: request.spec.workdir.replace(/(?<=.)\/+$/, ''),
+        cliPath: request.cli_binary === null ? null : cliMount,
+        pidsLimit: this.#pidsLimit,
+        log: this.#log,
+      });
+    } catch (error) {
+      control?.close();
+      await removeContainer(this.#docker, container.id, removeMs).catch((cause: unknown) =>
+        this.#log.warn({ err: cause, container: container.id }, 'left a container behind'),
+      );
+      throw error;
+    }
+  }
+
+  async reap(filter: ReapFilter): Promise<ReapReport> {
+    return reapContainers(this.#docker, filter);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#abandoned);
+  }
+
+  /** What the daemon is, or one clear error why sandboxes cannot run on it. Asked once. */
+  async #hostFacts(signal?: AbortSignal): Promise<HostFacts> {
+    this.#host ??= this.#look(signal).catch((error: unknown) => {
+      this.#host = undefined;
+      throw error;
+    });
+    return this.#host;
+  }
+
+  async #look(signal?: AbortSignal): Promise<HostFacts> {
+    const where = this.#dockerHost ?? 'DOCKER_HOST or its default socket';
+    let info: { OSType?: string; OperatingSystem?: string; NCPU?: number };
+    try {
+      info = (await daemonCall(
+        'find the daemon',
+        probeMs,
+        async () => this.#docker.info() as Promise<unknown>,
+        signal,
+      )) as typeof info;
+    } catch (error) {
+      signal?.throwIfAborted();
+      throw infraFailure(
+        'docker_unreachable',
+        `no Docker daemon answers at ${where}: start one, or set DOCKER_HOST (${reasonOf((error as Error).cause ?? error)})`,
+        { phase: 'boot', cause: error },
+      );
+    }
+    if (info.OSType !== 'linux') {
+      throw infraFailure(
+        'docker_unfit',
+        `the Docker daemon at ${where} runs ${info.OSType} containers, not linux`,
+        {
+          phase: 'boot',
+        },
+      );
+    }
+    if (process.platform !== 'linux' || info.OperatingSystem?.includes('Docker Desktop') === true) {
+      throw infraFailure(
+        'socket_mount_unsupported',
+        `the Docker daemon at ${where} runs in a virtual machine, into which the gateway's Unix socket cannot be ` +
+          'mounted: set DOCKER_HOST to a daemon on this Linux machine, or use --sandbox local',
+        { phase: 'boot' },
+      );
+    }
+    return { cpus: info.NCPU ?? 1 };
+  }
+
+  async #createContainer(
+    options: Docker.ContainerCreateOptions,
+    image: string,
+    request: SandboxRequest,
+  ): Promise<Docker.Container> {
+    const creation = this.#docker.createContainer(options);
+    try {
+      return await daemonCall('create container', bootCallMs, () => creation, request.signal);
+    } catch (error) {
+      const abandoned = creation
+        .then(
+          (container) => removeContainer(this.#docker, container.id, removeMs),
+          () => undefined,
+        )
+        .catch(() => undefined)
+        .finally(() => this.#abandoned.delete(abandoned));
+      this.#abandoned.add(abandoned);
+      throw this.#bootFailure(error, image, request);
+    }
+  }
+
+  /** Starts the container and waits until its main process has prepared it. */
+  async #start(container: Docker.Container, image: string, request: SandboxRequest): Promise<ControlChannel> {
+    let control: ControlChannel | undefined;
+    try {
+      const stream = await daemonCall(
+        'attach to container',
+        bootCallMs,
+        () => container.attach({ stream: true, stdin: true, stdout: true, stderr: true, hijack: true }),
+        request.signal,
+      );
+      stream.on('error', () => undefined);
+      control = new ControlChannel(stream as ConstructorParameters<typeof ControlChannel>[0]);
+      await daemonCall('start container', bootCallMs, () => container.start(), request.signal);
+      const socket = await control.ready(bootCallMs, request.signal);
+      if (socket !== 'socket') {
+        throw infraFailure(
+          'socket_mount_unsupported',
+          `the gateway's socket in ${request.gateway_dir} is not seen inside the container: the Docker daemon ` +
+            '(DOCKER_HOST) must run on this machine and share its files',
+          { phase: 'boot' },
+        );
+      }
+      return control;
+    } catch (error) {
+      control?.close();
+      throw await this.#startFailure(error, container, image, request);
+    }
+  }
+
+  async #startFailure(
+    error: unknown,
+    container: Docker.Container,
+    image: string,
+    request: SandboxRequest,
+  ): Promise<unknown> {
+    if (error === request.signal.reason) return error;
+    const noBash = taskFailure('no_bash', `sandbox.image: ${image} has no bash, which sandboxes need`);
+    if (/exec: "bash": executable file not found/.test(reasonOf(error))) return noBash;
+    if (error instanceof EpisodeError && error.failure.code === 'sandbox_gone') {
+      const state = await daemonCall('inspect container', removeMs, () => container.inspect()).catch(
+        () => null,
+      );
+      if (state?.State.ExitCode === 127) return noBash;
+      if (state !== null) {
+        return infraFailure(
+          'boot_failed',
+          `the main process of a container of ${image} ended at once with ${state.State.ExitCode}${state.State.OOMKilled ? ' (out of memory)' : ''}`,
+          { phase: 'boot', cause: error },
+        );
+      }
+    }
+    if (error instanceof EpisodeError && error.failure.code === 'sandbox_refused') {
+      return taskFailure('image_unfit', `sandbox.image: ${image} cannot be prepared: ${error.message}`);
+    }
+    return this.#bootFailure(error, image, request);
+  }
+
+  #bootFailure(error: unknown, image: string, request: SandboxRequest): unknown {
+    if (request.signal.aborted && error === request.signal.reason) return error;
+    const cause = error instanceof Error ? error.cause : undefined;
+    const why = reasonOf(cause ?? error);
+    if (statusOf(cause ?? {}) === 404 && /no such image/i.test(why)) {
+      const hint = image === this.#image ? ' (scripts/build-sandbox-image builds the default one)' : '';
+      return taskFailure(
+        'image_missing',
+        `sandbox.image: ${image} is not on this machine: docker pull or build it${hint}`,
+      );
+    }
+    if (/bind source path does not exist/.test(why)) {
+      const cli = request.cli_binary !== null && why.includes(request.cli_binary);
+      return infraFailure(
+        'mount_missing',
+        `${cli ? request.cli_binary : request.gateway_dir} cannot be mounted: the Docker daemon (DOCKER_HOST) must run ` +
+          'on this machine and share its files',
+        { phase: 'boot', cause: error },
+      );
+    }
+    if (/invalid reference format/.test(why)) {
+      return taskFailure(
+        'image_missing',
+        `sandbox.image: ${JSON.stringify(image)} is not the name of an image`,
+      );
+    }
+    if (error instanceof EpisodeError) {
+      return new EpisodeError({ ...error.failure, phase: 'boot' }, { cause: error });
+    }
+    return infraFailure(isUnreachable(error) ? 'docker_unreachable' : 'boot_failed', reasonOf(error), {
+      phase: 'boot',
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,32 @@
+import type Docker from 'dockerode';
+import { crashPoint } from '../../observe/index.ts';
+import { leftoverOf, reapVerdict, sandboxLabel } from '../leftovers.ts';
+import type { ReapFilter, ReapReport } from '../sandbox.ts';
+import { daemonCall, removeContainer } from './daemon.ts';
+
+const callMs = 60_000;
+
+/** Removes the containers of ours that may go, known by their labels alone. */
+export async function reapContainers(docker: Docker, filter: ReapFilter): Promise<ReapReport> {
+  const found = await daemonCall('list containers', callMs, () =>
+    docker.listContainers({ all: true, filters: { label: [sandboxLabel] } }),
+  );
+  const removed: string[] = [];
+  const kept: { id: string; why: string }[] = [];
+  for (const container of found) {
+    const leftover = leftoverOf(container.Labels);
+    if (leftover === null) continue;
+    // Its main process ends by itself when its time is up (init.sh): one that still runs was given more.
+    const verdict = reapVerdict(leftover, filter, Date.now(), container.State === 'running');
+    if (verdict === 'not_asked') continue;
+    if (verdict.remove) {
+      crashPoint('sandbox.delete:before');
+      await removeContainer(docker, container.Id, callMs);
+      crashPoint('sandbox.delete:after');
+      removed.push(container.Id);
+    } else {
+      kept.push({ id: container.Id, why: verdict.why });
+    }
+  }
+  return { removed, kept };
+}
