@@ -67,7 +67,7 @@ export interface BuiltSequences {
 }
 
 /**
- * Recorded calls as token sequences (docs/payload.md has their fields). Each sampled token of each delivered call
+ * Recorded calls as token sequences (their fields: docs/payload.md). Each sampled token of each delivered call
  * stands in exactly one sequence with mask 1; a call of any other fate stands in none. A delivered call without token
  * ids keeps its turn with an empty span; one without prompt ids is a sequence of its own that starts with its
  * completion. Both are untrainable. Order: by first call. Nothing is ever tokenised here.

@@ -1,3 +1,4 @@
+import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Sequence } from '../../src/contracts/index.ts';
@@ -57,7 +58,7 @@ describe('a payload', () => {
         expect(decodePayload(bytes)).toEqual(payload);
         expect(decodeTrace(bytes)).toEqual(payload.trace);
       }),
-      { numRuns: 500 },
+      { numRuns: 200 },
     );
   });
 
@@ -67,7 +68,7 @@ describe('a payload', () => {
         const decoded = decodePayload(encodePayload({ sequences, trace: noTrace }));
         expect(decoded).toEqual({ sequences, trace: noTrace });
       }),
-      { numRuns: 500 },
+      { numRuns: 200 },
     );
   });
 
@@ -114,6 +115,43 @@ describe('a payload', () => {
     expect(encode({ logprobs: new Float32Array(7).fill(-1) })).toThrow(
       'logprobs[0] is -1 where the mask is 0',
     );
+  });
+});
+
+describe('a payload of a faulty writer', () => {
+  /** A right checksum over wrong content. */
+  const reseal = (change: (bytes: Buffer) => void): Uint8Array => {
+    const bytes = Buffer.from(encodePayload(twoTurns));
+    change(bytes);
+    bytes.writeUInt32LE(crc32(bytes.subarray(12)), 8);
+    return bytes;
+  };
+  const replace = (old: string, next: string) => (bytes: Buffer) => {
+    const at = bytes.indexOf(old, 'latin1');
+    expect(at).toBeGreaterThan(0);
+    bytes.write(next, at, 'latin1');
+  };
+  const moveSection = (count: number) => (bytes: Buffer) => {
+    bytes.writeUInt32LE(bytes.readUInt32LE(12) + count, 12);
+    bytes.writeUInt32LE(bytes.readUInt32LE(16) - count, 16);
+  };
+
+  it.each<[string, (bytes: Buffer) => void, string]>([
+    ['a missing field', replace('\xa6length', '\xa6lenght'), 'payload: '],
+    ['no list of sequences', replace('sequences\x91', 'sequences\x01'), 'payload: '],
+    ['a mask of other length', replace('\xa4mask\x94\x03', '\xa4mask\x94\x04'), 'mask runs cover 8 of 7'],
+    ['a negative run', replace('\xa4mask\x94\x03', '\xa4mask\x94\xff'), 'mask run -1 is not a count'],
+    ['too few tokens', moveSection(-1), 'token ids do not fit the header'],
+    ['too many tokens', moveSection(1), 'logprobs do not fit the header'],
+    [
+      'another trace size',
+      (bytes) => bytes.writeUInt32LE(bytes.readUInt32LE(28) + 1, 28),
+      'trace inflates to',
+    ],
+    ['a trace that is larger than said', (bytes) => bytes.writeUInt32LE(3, 28), 'trace does not inflate'],
+  ])('is refused: %s', (_what, change, message) => {
+    expect(() => decodePayload(reseal(change))).toThrow(message);
+    expect(() => decodePayload(reseal(change))).toThrow(PayloadError);
   });
 });
 

@@ -5,6 +5,7 @@ import { frameOffsets, openFrame, type FrameSizes } from './frame.ts';
 import { messagePack, type PayloadHeader, type SequenceHeader } from './header.ts';
 import { forEachSampledRun } from './mask-runs.ts';
 import { PayloadError, type Payload } from './payload.ts';
+import { Section } from './section.ts';
 
 function unpack<T>(what: string, bytes: Uint8Array): T {
   try {
@@ -27,20 +28,12 @@ function readTrace(bytes: Uint8Array, sizes: FrameSizes): Trace {
   return unpack('trace', raw);
 }
 
-/** Hands out the next `count` items of a section, and throws when it is exhausted. */
-function taker<A extends Int32Array | Float32Array>(what: string, pool: A): (count: number) => A {
-  let next = 0;
-  return (count) => {
-    if (count < 0 || next + count > pool.length) throw new PayloadError(`${what} do not fit the header`);
-    next += count;
-    return pool.subarray(next - count, next) as A;
-  };
-}
-
-type Take<A> = (count: number) => A;
-
-function tokensOf(header: SequenceHeader, earlier: readonly Sequence[], take: Take<Int32Array>): Int32Array {
-  const own = take(header.length - header.shared);
+function tokensOf(
+  header: SequenceHeader,
+  earlier: readonly Sequence[],
+  ids: Section<Int32Array>,
+): Int32Array {
+  const own = ids.take(header.length - header.shared);
   if (header.shared === 0) return own;
   const base = earlier[header.base]?.token_ids;
   if (base === undefined || base.length < header.shared)
@@ -61,8 +54,8 @@ function readSequences(bytes: Uint8Array, sizes: FrameSizes): Sequence[] {
   const arrays = Buffer.allocUnsafeSlow(offsets.header - offsets.tokens);
   arrays.set(bytes.subarray(offsets.tokens, offsets.header));
   if (endianness() === 'BE') arrays.swap32();
-  const takeTokens = taker('token ids', new Int32Array(arrays.buffer, 0, sizes.tokens));
-  const takeLogprobs = taker('logprobs', new Float32Array(arrays.buffer, 4 * sizes.tokens, sizes.logprobs));
+  const ids = new Section('token ids', new Int32Array(arrays.buffer, 0, sizes.tokens));
+  const sampled = new Section('logprobs', new Float32Array(arrays.buffer, 4 * sizes.tokens, sizes.logprobs));
 
   const sequences: Sequence[] = [];
   for (const header of headers) {
@@ -70,12 +63,12 @@ function readSequences(bytes: Uint8Array, sizes: FrameSizes): Sequence[] {
     const logprobs = new Float32Array(header.length);
     forEachSampledRun(header.mask, header.length, (start, end) => {
       lossMask.fill(1, start, end);
-      logprobs.set(takeLogprobs(end - start), start);
+      logprobs.set(sampled.take(end - start), start);
     });
     sequences.push({
       role: header.role,
       agent_id: header.agent_id,
-      token_ids: tokensOf(header, sequences, takeTokens),
+      token_ids: tokensOf(header, sequences, ids),
       prompt_len: header.prompt_len,
       loss_mask: lossMask,
       logprobs,
@@ -83,13 +76,20 @@ function readSequences(bytes: Uint8Array, sizes: FrameSizes): Sequence[] {
       certificate: header.certificate,
     });
   }
+  ids.finish();
+  sampled.finish();
   return sequences;
 }
 
 /** The inverse of `encodePayload`. Throws PayloadError for anything that is not a whole, undamaged payload. */
 export function decodePayload(bytes: Uint8Array): Payload {
   const sizes = openFrame(bytes);
-  return { sequences: readSequences(bytes, sizes), trace: readTrace(bytes, sizes) };
+  try {
+    return { sequences: readSequences(bytes, sizes), trace: readTrace(bytes, sizes) };
+  } catch (cause) {
+    // The checksum holds: a faulty writer, not damage on the way.
+    throw cause instanceof PayloadError ? cause : new PayloadError('header is malformed', { cause });
+  }
 }
 
 /** The trace alone, for people: no sequence is decoded. Throws PayloadError as `decodePayload` does. */

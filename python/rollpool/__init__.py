@@ -1,0 +1,21 @@
+"""The trainer's side of a rollpool."""
+
+from .payload import (
+    Certificate,
+    Payload,
+    PayloadError,
+    Sequence,
+    Turn,
+    decode_payload,
+    decode_trace,
+)
+
+__all__ = [
+    "Certificate",
+    "Payload",
+    "PayloadError",
+    "Sequence",
+    "Turn",
+    "decode_payload",
+    "decode_trace",
+]
