@@ -49,7 +49,7 @@ export async function unpackFile(
   maxBytes: number,
 ): Promise<Uint8Array | null> {
   const tar = extract();
-  stream.on('error', (error) => tar.destroy(error));
+  stream.on('error', (error: Error) => tar.destroy(error));
   stream.pipe(tar);
   try {
     for await (const entry of tar) {

@@ -66,6 +66,8 @@ export class LocalSandbox implements Sandbox {
         PATH: parts.path,
         HOME: this.agent_home,
         TMPDIR: join(parts.directory, tmpName),
+        // The agent's CLI does not heed TMPDIR, and would leave a directory for every user id.
+        CLAUDE_CODE_TMPDIR: join(parts.directory, tmpName),
         USER: 'agent',
         LOGNAME: 'agent',
         SHELL: '/bin/bash',
