@@ -14,8 +14,10 @@ export interface QueueTimings {
   readonly parkMs: number;
   /** How long a job of a newer schema is put aside for a newer worker. */
   readonly handBackMs: number;
+  /** How long the teardown of an older copy of an episode in the same process is waited for. */
+  readonly twinMs: number;
   readonly heartbeatMs: number;
-  /** A worker without a heartbeat for so long is gone. */
+  /** A worker without a heartbeat for so long is gone: longer than a lock, or its sandboxes would go before its episodes. */
   readonly heartbeatTtlMs: number;
   /** Life of a payload that was stored and not published. */
   readonly payloadTtlMs: number;
@@ -32,8 +34,9 @@ export const defaultTimings: QueueTimings = Object.freeze({
   retryMaxMs: 60_000,
   parkMs: 30_000,
   handBackMs: 5_000,
+  twinMs: 120_000,
   heartbeatMs: 5_000,
-  heartbeatTtlMs: 20_000,
+  heartbeatTtlMs: 90_000,
   payloadTtlMs: 3_600_000,
   reconcileMs: 30_000,
 });
