@@ -1,0 +1,69 @@
+import type { Logger } from '../src/observe/index.ts';
+import { createQueue, type QueueOptions } from '../src/queue/index.ts';
+import type { ReapReport, SandboxProvider } from '../src/sandbox/sandbox.ts';
+import { sweepRuntimeDirectories } from './runtime-directory.ts';
+
+const everyMs = 60_000;
+
+export interface ReapTarget {
+  readonly pool: string;
+  readonly providers: readonly SandboxProvider[];
+  /** Ids of the workers that are alive. */
+  readonly alive: ReadonlySet<string>;
+  readonly all?: boolean;
+  readonly run_id?: string;
+}
+
+/** One sweep over every provider: what dead workers left behind, and what outlived its time. */
+export async function reapOnce(target: ReapTarget): Promise<ReapReport> {
+  const removed: string[] = [];
+  const kept: { id: string; why: string }[] = [];
+  for (const provider of target.providers) {
+    const report = await provider.reap({
+      pool: target.pool,
+      isDead: (worker) => !target.alive.has(worker),
+      ...(target.all === undefined ? {} : { all: target.all }),
+      ...(target.run_id === undefined ? {} : { run_id: target.run_id }),
+    });
+    removed.push(...report.removed.map((id) => `${provider.name} ${id}`));
+    kept.push(...report.kept);
+  }
+  removed.push(...(await sweepRuntimeDirectories()));
+  return { removed, kept };
+}
+
+/** Sweeps at start and every minute, as long as the worker lives. */
+export async function startReaper(options: {
+  readonly queue: QueueOptions;
+  readonly pool: string;
+  readonly served: ReadonlyMap<unknown, { readonly provider: SandboxProvider }>;
+  readonly log: Logger;
+}): Promise<AsyncDisposable> {
+  const { log } = options;
+  const queue = await createQueue(options.queue);
+  const sweep = async (): Promise<void> => {
+    try {
+      const alive = new Set((await queue.listWorkers()).map((worker) => worker.worker));
+      const report = await reapOnce({
+        pool: options.pool,
+        providers: [...options.served.values()].map(({ provider }) => provider),
+        alive,
+      });
+      if (report.removed.length > 0)
+        log.info({ removed: report.removed }, 'removed what dead workers left behind');
+    } catch (error) {
+      log.warn({ err: error }, 'the sweep for leftovers failed; the next one tries again');
+    }
+  };
+  let round = Promise.resolve();
+  const timer = setInterval(() => {
+    round = round.then(sweep);
+  }, everyMs);
+  return {
+    [Symbol.asyncDispose]: async () => {
+      clearInterval(timer);
+      await round;
+      await queue.close();
+    },
+  };
+}

@@ -1,0 +1,168 @@
+import { createClaudeCodeAgent, createStartGate } from '../src/agents/index.ts';
+import type { Settings } from '../src/config/index.ts';
+import type { Lane } from '../src/contracts/index.ts';
+import { createEpisodeProcessor } from '../src/episode/index.ts';
+import { createGateway, probePolicy, type PolicyProbe } from '../src/gateway/index.ts';
+import { createCommandGrader } from '../src/grading/index.ts';
+import type { Logger } from '../src/observe/index.ts';
+import {
+  newWorkerId,
+  startEpisodeWorker,
+  startFeeder,
+  startReconciler,
+  type CloseOptions,
+  type EpisodeWorker,
+  type QueueOptions,
+} from '../src/queue/index.ts';
+import { startControlListener } from '../src/queue/control/index.ts';
+import { concurrencyOf, partsOf, probeLanes } from './lanes.ts';
+import { startReaper } from './reaper.ts';
+import { makeRuntimeDirectory } from './runtime-directory.ts';
+
+/** The policy's answers cannot be trained on, and nobody said that this is fine. */
+export class UntrainablePolicyError extends Error {
+  constructor(url: string, probe: PolicyProbe) {
+    const missing = [
+      ...(probe.ids ? [] : ['token ids']),
+      ...(probe.prompt_ids ? [] : ['prompt token ids']),
+      ...(probe.logprobs ? [] : ['logprobs']),
+    ];
+    super(
+      `the policy at ${url} returns no ${missing.join(', no ')}: nothing it samples could be trained on. ` +
+        `Missing: ${probe.missing_flags.join(' ') || 'unknown'}. --allow-untrainable runs it all the same.`,
+    );
+    this.name = 'UntrainablePolicyError';
+  }
+}
+
+export interface WorkerOptions {
+  readonly settings: Settings;
+  readonly queue: QueueOptions;
+  readonly log: Logger;
+  /** Runs a policy that returns no ids or logprobs: rewards only. Default: false. */
+  readonly allowUntrainable?: boolean;
+  readonly signal?: AbortSignal;
+}
+
+export interface RunningWorker extends AsyncDisposable {
+  readonly id: string;
+  readonly lanes: Readonly<Partial<Record<Lane, number>>>;
+  /** See EpisodeWorker.close: hand-off by default; a second call closes at once. */
+  close(options?: CloseOptions): Promise<void>;
+}
+
+/**
+ * Starts everything a worker process is: the gateway, the lanes it can serve, a feeder, a reconciler, a reaper and its
+ * ear on the control channel. Rejects with one clear error for what is missing, and leaves nothing running then.
+ */
+export async function startWorker(options: WorkerOptions): Promise<RunningWorker> {
+  const { settings, log } = options;
+  const id = newWorkerId();
+  const opened: AsyncDisposable[] = [];
+  const keep = <T extends AsyncDisposable>(part: T): T => {
+    opened.push(part);
+    return part;
+  };
+  const closeParts = async (): Promise<void> => {
+    for (const part of opened.splice(0).reverse()) await part[Symbol.asyncDispose]();
+  };
+
+  try {
+    const policy = await probePolicies(options);
+    const served = keep(await probeLanes(settings, log, options.signal));
+    const control = keep(await startControlListener(options.queue));
+    const runtime = keep(await makeRuntimeDirectory());
+    const gateway = keep(
+      await createGateway({
+        policy: {
+          urls: settings.policy.urls,
+          apiKey: settings.policy.apiKey ?? undefined,
+          model: policy.model,
+          logprobsMode: policy.logprobs_mode,
+          systemInPlace: policy.system_in_place,
+        },
+        policyState: control.policy,
+        runtimeDir: runtime.path,
+        log,
+      }),
+    );
+    const agent = createClaudeCodeAgent({ startGate: createStartGate() });
+    const process = createEpisodeProcessor({
+      sessions: gateway,
+      partsFor: partsOf(served, agent, createCommandGrader()),
+      policy: () => ({
+        model: policy.model,
+        logprobs_mode: policy.logprobs_mode,
+        version_source: control.policy.source,
+      }),
+      limits: settings.limits,
+      sampling: settings.sampling,
+      pool: settings.redis.prefix,
+      log,
+    });
+    const lanes = Object.fromEntries(
+      [...served.keys()].map((lane) => [lane, concurrencyOf(lane, settings)]),
+    ) as Partial<Record<Lane, number>>;
+
+    keep(await startFeeder(options.queue));
+    keep(await startReconciler(options.queue));
+    keep(await startReaper({ queue: options.queue, pool: settings.redis.prefix, served, log }));
+    const worker: EpisodeWorker = keep(
+      await startEpisodeWorker({
+        ...options.queue,
+        lanes: [...served.keys()],
+        concurrency: lanes,
+        process,
+        workerId: id,
+        maxAttempts: settings.worker.maxAttempts,
+      }),
+    );
+    control.attach(worker);
+    log.info({ worker: id, lanes, policy: settings.policy.urls, model: policy.model }, 'worker ready');
+
+    return {
+      id,
+      lanes,
+      close: async (how) => {
+        await worker.close(how);
+        await closeParts();
+      },
+      [Symbol.asyncDispose]: closeParts,
+    };
+  } catch (error) {
+    await closeParts();
+    throw error;
+  }
+}
+
+/** Asks every replica what it is: all must serve the model, and all must return ids and logprobs. Gives the first's answers. */
+export async function probePolicies(
+  options: Pick<WorkerOptions, 'settings' | 'allowUntrainable' | 'signal'>,
+): Promise<PolicyProbe> {
+  const { urls, apiKey, model } = options.settings.policy;
+  const probes = await Promise.all(
+    urls.map(async (url) => {
+      const probe = await probePolicy({
+        url,
+        apiKey: apiKey ?? undefined,
+        model,
+        ...(options.signal === undefined ? {} : { signal: options.signal }),
+      });
+      if (!(probe.ids && probe.prompt_ids && probe.logprobs) && options.allowUntrainable !== true) {
+        throw new UntrainablePolicyError(url, probe);
+      }
+      return probe;
+    }),
+  );
+  const [first] = probes;
+  if (first === undefined) throw new NoPolicyError();
+  return first;
+}
+
+/** No policy was named. */
+export class NoPolicyError extends Error {
+  constructor() {
+    super('no policy was named: set ROLLPOOL_POLICY_URL or give --policy-url');
+    this.name = 'NoPolicyError';
+  }
+}
