@@ -34,9 +34,25 @@ export interface ChatAnswer {
   readonly message: AssistantMessage;
   readonly stop: ChatStop;
   readonly stop_sequence: string | null;
-  readonly usage: { readonly prompt_tokens: number; readonly completion_tokens: number };
-  /** The dialect says how delivery ended: true = the agent has the whole answer. First word counts. */
+  readonly usage: {
+    readonly prompt_tokens: number;
+    readonly completion_tokens: number;
+    /** Of the prompt's tokens, those the engine had in its prefix cache; absent when it did not say. */
+    readonly cached_tokens?: number;
+  };
+  /** The engine's own arrays, for an agent that asks for them. */
+  readonly tokens: {
+    readonly prompt_token_ids: Int32Array | null;
+    readonly token_ids: Int32Array | null;
+    readonly logprobs: Float32Array | null;
+  };
+  /**
+   * The dialect says how delivery ended: true = the agent has the whole answer. First word counts, but that a false
+   * may still become true, when the answer is replayed to the agent's retry.
+   */
   delivered(whole: boolean): void;
+  /** The same agent asked for the same again although it had this answer: only the new one counts. */
+  superseded(): void;
 }
 
 /** Refusals of a call that the dialect must put into the agent's own words. */

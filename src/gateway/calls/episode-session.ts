@@ -1,0 +1,379 @@
+import { createHash } from 'node:crypto';
+import { performance } from 'node:perf_hooks';
+import { EpisodeError, type AssistantMessage, type CallRecord, type Failure } from '../../contracts/index.ts';
+import type { Logger } from '../../observe/index.ts';
+import { ChatError, type ChatAnswer, type ChatCaller, type ChatRequest } from '../chat.ts';
+import { EngineError } from '../engines/engine-error.ts';
+import type { Engine, EngineAnswer } from '../engines/engine.ts';
+import { backoffMs, pause } from '../policy/backoff.ts';
+import { callPolicy } from '../policy/call-policy.ts';
+import type { PauseWatch } from '../policy/pause-watch.ts';
+import type { Affinity, ReplicaSet } from '../policy/replica-set.ts';
+import type { Replica } from '../policy/replica.ts';
+import type { PolicyState } from '../policy-state.ts';
+import type { SessionOptions, SessionStats } from '../session.ts';
+import { answerStop } from './answer-stop.ts';
+import { Budgets, type Spent } from './budgets.ts';
+import { CallClock, DeadlinePassed } from './call-clock.ts';
+import { callSeed } from './call-seed.ts';
+import { fitIntoContext, promptUpperBound } from './context-window.ts';
+import { Conversation } from './conversation.ts';
+import { RecordedCall } from './recorded-call.ts';
+import { sessionStats } from './session-stats.ts';
+import { UnionClock } from './union-clock.ts';
+
+/** What all sessions of a gateway share. */
+export interface PolicyAccess {
+  readonly engine: Engine;
+  readonly replicas: ReplicaSet;
+  readonly state: PolicyState;
+  readonly pauses: PauseWatch;
+  readonly log: Logger;
+}
+
+/** The reason with which a session ends its calls. */
+class SessionClosed extends Error {}
+
+/** The model calls of one attempt: budgets, recording, faults. Knows nothing of HTTP. */
+export class EpisodeSession {
+  readonly #options: SessionOptions;
+  readonly #policy: PolicyAccess;
+  readonly #log: Logger;
+  readonly #conversation = new Conversation();
+  readonly #budgets: Budgets;
+  readonly #calls: RecordedCall[] = [];
+  readonly #working = new Set<Promise<unknown>>();
+  readonly #affinity: Affinity = { replica: null };
+  readonly #clocks = { model: new UnionClock(), hold: new UnionClock() };
+  readonly #closing = new AbortController();
+  readonly #failed = new AbortController();
+  #failure: Failure | null = null;
+  #firstCallAt: number | null = null;
+  #lastReplica: string | null = null;
+
+  constructor(options: SessionOptions, policy: PolicyAccess) {
+    this.#options = options;
+    this.#policy = policy;
+    this.#budgets = new Budgets(options.limits);
+    this.#log = policy.log.child({ episode: options.episode_id, attempt: options.attempt });
+  }
+
+  get failed(): AbortSignal {
+    return this.#failed.signal;
+  }
+
+  stats(): SessionStats {
+    return sessionStats(this.#calls, this.#clocks, this.#budgets.stop, this.#failure);
+  }
+
+  chat(request: ChatRequest, caller: ChatCaller): Promise<ChatAnswer> {
+    const work = this.#chat(request, caller);
+    const settled = work.then(
+      () => undefined,
+      () => undefined,
+    );
+    this.#working.add(settled);
+    void settled.then(() => this.#working.delete(settled));
+    return work;
+  }
+
+  /** Tokens of a request's prompt; null where the engine has no way to say. */
+  async countTokens(request: ChatRequest, agentId: string, signal: AbortSignal): Promise<number | null> {
+    const replica = this.#policy.replicas.choose(this.#affinity);
+    const limited = AbortSignal.any([signal, this.#closing.signal, AbortSignal.timeout(10_000)]);
+    try {
+      return await this.#policy.engine.countTokens(
+        replica,
+        {
+          messages: this.#conversation.restore(agentId, request.messages),
+          ...(request.tools === undefined ? {} : { tools: request.tools }),
+          upstreamId: this.#conversation.upstreamId,
+        },
+        limited,
+      );
+    } catch (error) {
+      signal.throwIfAborted();
+      this.#log.debug({ err: error }, 'the policy did not count a prompt');
+      return null;
+    }
+  }
+
+  /** Aborts what is in flight, refuses what comes, waits for both to be recorded. */
+  async close(): Promise<void> {
+    this.#closing.abort(new SessionClosed('the session is closed'));
+    await Promise.all(this.#working);
+    this.#policy.replicas.release(this.#affinity);
+  }
+
+  /** Every call in order of arrival. To be read once the session is closed and nothing can be delivered any more. */
+  records(): readonly CallRecord[] {
+    return this.#calls.map((call) => call.record(this.#options.sampling, this.#policy.engine.logprobsMode));
+  }
+
+  #spent(): Spent {
+    const stats = this.stats();
+    const since = this.#firstCallAt === null ? 0 : performance.now() - this.#firstCallAt;
+    return {
+      mainTurns: stats.main_turns,
+      sampledTokens: stats.completion_tokens,
+      agentMs: since - stats.hold_ms,
+    };
+  }
+
+  #fail(code: string, message: string): void {
+    if (this.#failure !== null) return;
+    this.#failure = { class: 'infra', phase: 'agent', code, message, retryable: true };
+    this.#log.warn({ code, replica: this.#lastReplica }, message);
+    this.#failed.abort(new EpisodeError(this.#failure));
+  }
+
+  async #chat(request: ChatRequest, caller: ChatCaller): Promise<ChatAnswer> {
+    const spent = this.#admit(request, caller);
+    const call = this.#begin(request, caller);
+    return this.#run(call, spent);
+  }
+
+  /** Refuses a call that may not be made; tells what was spent before it. */
+  #admit(request: ChatRequest, caller: ChatCaller): Spent {
+    if (this.#closing.signal.aborted) throw new ChatError('closed', 'this episode has ended');
+    if (this.#failure !== null) throw new ChatError('policy_unavailable', this.#failure.message);
+    refuseRemoteImages(request);
+    const spent = this.#spent();
+    this.#budgets.check(spent, caller.role === 'main' && caller.foreign !== true);
+    caller.signal.throwIfAborted();
+    return spent;
+  }
+
+  #begin(request: ChatRequest, caller: ChatCaller): CallInProgress {
+    this.#firstCallAt ??= performance.now();
+    const { turn_seconds, hold_seconds } = this.#options.limits;
+    const { messages, fresh } = this.#conversation.admit(caller.agent_id, request.messages);
+    const clock = new CallClock({ turnMs: turn_seconds * 1000, holdMs: hold_seconds * 1000 }, this.#clocks);
+    const record = new RecordedCall(this.#calls.length, caller, fresh, clock);
+    this.#calls.push(record);
+    this.#policy.pauses.add(clock);
+    const signal = AbortSignal.any([caller.signal, this.#closing.signal, clock.signal]);
+    return new CallInProgress({ ...request, messages }, record, signal);
+  }
+
+  async #run(call: CallInProgress, spent: Spent): Promise<ChatAnswer> {
+    const { clock } = call.record;
+    try {
+      return this.#answer(call, await this.#sample(call, spent));
+    } catch (error) {
+      throw this.#refusal(error, call.record);
+    } finally {
+      this.#policy.pauses.remove(clock);
+      clock.stop();
+    }
+  }
+
+  /** Samples, again where the engine itself cut the answer short: those tokens are recorded and never delivered. */
+  async #sample(call: CallInProgress, spent: Spent): Promise<EngineAnswer> {
+    let maxTokens = await this.#roomFor(call, this.#budgets.outputTokens(call.request.max_tokens, spent));
+    const { engine, replicas, state } = this.#policy;
+    for (;;) {
+      try {
+        const sampled = await callPolicy({
+          replicas,
+          affinity: this.#affinity,
+          state,
+          clock: call.record.clock,
+          signal: call.signal,
+          attempt: (replica) => this.#attempt(call, replica, maxTokens),
+          onRetry: (error) => {
+            call.lastError = error;
+            this.#log.debug({ call: call.record.index, err: error.message }, 'a model call is tried again');
+          },
+        });
+        if (sampled.finish_reason !== 'abort') return sampled;
+        this.#setAside(call, sampled);
+        await pause(backoffMs(0), call.signal);
+      } catch (error) {
+        // The engine's context is smaller than ours: what is left of it is the call's limit.
+        const tokens = error instanceof EngineError && error.fault === 'overflow' ? error.tokens : undefined;
+        if (tokens === undefined) throw error;
+        const fitted = fitIntoContext(maxTokens, tokens.prompt, tokens.limit);
+        if (fitted >= maxTokens) throw error;
+        maxTokens = fitted;
+        this.#log.debug({ engine: engine.name, tokens }, 'a call is fitted into the engine’s context');
+      }
+    }
+  }
+
+  async #attempt(call: CallInProgress, replica: Replica, maxTokens: number): Promise<EngineAnswer> {
+    const { engine, state } = this.#policy;
+    const { record, request } = call;
+    const { sampling, episode_id, attempt } = this.#options;
+    if (this.#lastReplica !== null && this.#lastReplica !== replica.name) record.notes.add('replica_moved');
+    this.#lastReplica = replica.name;
+    record.replica = replica.name;
+    record.maxTokens = maxTokens;
+    record.versionStart = state.version(replica.name);
+    const changes = state.unpausedChanges();
+    const sampled = await engine.complete(
+      replica,
+      {
+        ...request,
+        sampling,
+        seed: sampling.seed === null ? null : callSeed(sampling.seed, episode_id, attempt, record.index),
+        max_tokens: maxTokens,
+        upstreamId: this.#conversation.upstreamId,
+      },
+      call.signal,
+    );
+    record.versionEnd = state.version(replica.name);
+    if (state.unpausedChanges() !== changes) record.notes.add('version_uncertain');
+    return sampled;
+  }
+
+  /** The call's limit by its prompt's length, which is asked for only where it could matter. */
+  async #roomFor(call: CallInProgress, maxTokens: number): Promise<number> {
+    const { context_tokens: context } = this.#options.limits;
+    if (promptUpperBound(call.request.messages, call.request.tools) + maxTokens <= context) return maxTokens;
+    const prompt = await this.countTokens(call.request, call.record.caller.agent_id, call.signal);
+    return prompt === null ? maxTokens : fitIntoContext(maxTokens, prompt, context);
+  }
+
+  #setAside(call: CallInProgress, sampled: EngineAnswer): void {
+    const aborted = call.record;
+    aborted.sampled = sampled;
+    aborted.end('aborted');
+    call.record = aborted.continuation(this.#calls.length);
+    this.#calls.push(call.record);
+  }
+
+  #answer(call: CallInProgress, sampled: EngineAnswer): ChatAnswer {
+    const { record, request } = call;
+    const message: AssistantMessage = {
+      role: 'assistant',
+      content: sampled.content,
+      ...(sampled.reasoning === null ? {} : { reasoning: sampled.reasoning }),
+      ...(sampled.tool_calls.length === 0
+        ? {}
+        : {
+            tool_calls: sampled.tool_calls.map(({ name, arguments: given }, at) => ({
+              id: this.#toolId(record.index, at),
+              type: 'function' as const,
+              function: { name, arguments: given },
+            })),
+          }),
+    };
+    record.sampled = sampled;
+    record.answer = message;
+    if (request.tool_choice !== undefined && !['auto', 'none'].includes(request.tool_choice as string)) {
+      record.notes.add('guided_decoding');
+    }
+    if (request.messages.some(hasImage)) record.reasons.add('multimodal_inputs_absent');
+    record.end('undelivered');
+    this.#conversation.record(
+      record.caller.agent_id,
+      request.messages,
+      message,
+      sampled.tool_calls.map(({ id }) => id),
+    );
+    const tokenBudget = this.#options.limits.max_sampled_tokens;
+    if (sampled.finish_reason === 'length' && this.stats().completion_tokens >= tokenBudget) {
+      this.#budgets.met('max_tokens');
+    }
+    return {
+      call: record.index,
+      message,
+      stop: answerStop(sampled),
+      stop_sequence: sampled.stop_sequence,
+      usage: {
+        prompt_tokens: record.promptTokens,
+        completion_tokens: record.completionTokens,
+        cached_tokens: sampled.usage?.cached_tokens ?? 0,
+      },
+      tokens: sampled,
+      delivered: (whole) => record.delivered(whole),
+      superseded: () => record.superseded(),
+    };
+  }
+
+  /** Unique in the episode, and the same when the attempt is told again (facts: claude-code 3c). */
+  #toolId(call: number, at: number): string {
+    const digest = createHash('sha256').update(JSON.stringify([this.#options.nonce, call, at]));
+    return `toolu_${digest.digest('hex').slice(0, 24)}`;
+  }
+
+  /** Ends a call that has no answer, and says so in the words a dialect can translate. */
+  #refusal(error: unknown, record: RecordedCall): unknown {
+    if (error instanceof DeadlinePassed) {
+      record.end('failed');
+      const last = record.lastError === null ? '' : `: ${record.lastError}`;
+      const { turn_seconds, hold_seconds } = this.#options.limits;
+      if (error.deadline === 'turn') {
+        this.#fail('policy_turn_deadline', `the policy gave no answer within ${turn_seconds} s${last}`);
+      } else {
+        this.#fail(
+          'policy_hold_deadline',
+          `the policy was out of reach or paused for ${hold_seconds} s${last}`,
+        );
+      }
+      return new ChatError('policy_unavailable', this.#failure?.message ?? '', { cause: error });
+    }
+    if (error instanceof ChatError) {
+      record.end('failed');
+      if (error.code === 'context_overflow') this.#budgets.met('context_overflow');
+      return error;
+    }
+    if (error instanceof EngineError) {
+      record.end('failed');
+      const detail = error.status === undefined ? { cause: error } : { status: error.status, cause: error };
+      if (error.fault === 'overflow') {
+        this.#budgets.met('context_overflow');
+        return new ChatError('context_overflow', error.message, {
+          ...detail,
+          ...(error.tokens === undefined ? {} : { tokens: error.tokens }),
+        });
+      }
+      if (error.fault === 'misconfigured') {
+        // A key or route that the policy does not take is ours to mend: the agent is not told its status.
+        this.#fail('policy_misconfigured', error.message);
+        return new ChatError('policy_unavailable', error.message, { cause: error });
+      }
+      return new ChatError('policy_error', error.message, detail);
+    }
+    record.end('aborted');
+    return error instanceof SessionClosed ? new ChatError('closed', 'this episode has ended') : error;
+  }
+}
+
+/** A call on its way; its record changes where the engine cut an answer short. */
+class CallInProgress {
+  readonly request: ChatRequest;
+  readonly signal: AbortSignal;
+  record: RecordedCall;
+
+  constructor(request: ChatRequest, record: RecordedCall, signal: AbortSignal) {
+    this.request = request;
+    this.record = record;
+    this.signal = signal;
+  }
+
+  set lastError(error: EngineError) {
+    this.record.lastError = error.message;
+  }
+}
+
+function hasImage(message: ChatRequest['messages'][number]): boolean {
+  return (
+    message.role === 'user' &&
+    typeof message.content !== 'string' &&
+    message.content.some((part) => part.type === 'image_url')
+  );
+}
+
+/** An image's URL would be fetched by the engine, and give a closed sandbox a way out. */
+function refuseRemoteImages(request: ChatRequest): void {
+  for (const message of request.messages) {
+    if (message.role !== 'user' || typeof message.content === 'string') continue;
+    for (const part of message.content) {
+      if (part.type === 'image_url' && !part.image_url.url.startsWith('data:')) {
+        throw new ChatError('bad_request', 'images must be inline (base64): URLs are not fetched');
+      }
+    }
+  }
+}

@@ -1,0 +1,129 @@
+import type {
+  AssistantMessage,
+  CallFate,
+  CallRecord,
+  CertificateNote,
+  ChatMessage,
+  LogprobsMode,
+  Sampling,
+  UntrainableReason,
+} from '../../contracts/index.ts';
+import type { ChatCaller } from '../chat.ts';
+import type { EngineAnswer } from '../engines/engine.ts';
+import type { CallClock } from './call-clock.ts';
+
+/** A call while the episode runs: what its record is made of, filled in as it becomes known. */
+export class RecordedCall {
+  readonly index: number;
+  readonly caller: Pick<ChatCaller, 'agent_id' | 'role' | 'foreign'>;
+  readonly fresh: readonly ChatMessage[];
+  readonly clock: CallClock;
+  readonly startedAt = Date.now();
+  readonly reasons = new Set<UntrainableReason>();
+  readonly notes = new Set<CertificateNote>();
+  /** null while the policy works on it. */
+  fate: CallFate | null = null;
+  sampled: EngineAnswer | null = null;
+  answer: AssistantMessage | null = null;
+  endedAt: number | null = null;
+  maxTokens = 0;
+  versionStart: number | null = null;
+  versionEnd: number | null = null;
+  replica = '';
+  /** The last failure that was tried again, for people. */
+  lastError: string | null = null;
+  #heldMs: number | null = null;
+  #clientLeft = false;
+
+  constructor(
+    index: number,
+    caller: Pick<ChatCaller, 'agent_id' | 'role' | 'foreign'>,
+    fresh: readonly ChatMessage[],
+    clock: CallClock,
+  ) {
+    this.index = index;
+    this.caller = { agent_id: caller.agent_id, role: caller.role };
+    this.fresh = fresh;
+    this.clock = clock;
+    if (caller.foreign === true) {
+      this.caller = { ...this.caller, foreign: true };
+      this.notes.add('foreign_client');
+    }
+  }
+
+  /** The policy is done with it; its fate may still change from undelivered to delivered, or to discarded. */
+  end(fate: CallFate): void {
+    this.fate = fate;
+    this.#heldMs = this.clock.heldMs;
+    this.endedAt = Date.now();
+  }
+
+  /** Whether the agent has the whole answer; a replay may still bring what a first delivery did not. */
+  delivered(whole: boolean): void {
+    if (this.fate !== 'undelivered') return;
+    if (whole) this.fate = 'delivered';
+    else this.#clientLeft = true;
+  }
+
+  superseded(): void {
+    if (this.fate === 'delivered' || this.fate === 'undelivered') this.fate = 'discarded';
+  }
+
+  /** A record of its own for the same call, sampled again because the engine cut its answer short. */
+  continuation(index: number): RecordedCall {
+    return new RecordedCall(index, this.caller, [], this.clock);
+  }
+
+  /** Whether what was sampled stands in no sequence. While an answer is on its way that is not known. */
+  get isLost(): boolean {
+    return (
+      this.fate === 'aborted' ||
+      this.fate === 'discarded' ||
+      (this.fate === 'undelivered' && this.#clientLeft)
+    );
+  }
+
+  get completionTokens(): number {
+    return this.sampled?.usage?.completion_tokens ?? this.sampled?.token_ids?.length ?? 0;
+  }
+
+  get promptTokens(): number {
+    return this.sampled?.usage?.prompt_tokens ?? this.sampled?.prompt_token_ids?.length ?? 0;
+  }
+
+  record(sampling: Sampling, logprobsMode: LogprobsMode): CallRecord {
+    const { sampled, fate } = this;
+    const reasons = new Set([...(sampled?.reasons ?? []), ...this.reasons]);
+    if (fate === 'aborted' || fate === 'undelivered') reasons.add(fate);
+    return Object.freeze({
+      index: this.index,
+      agent_id: this.caller.agent_id,
+      role: this.caller.role,
+      fate: fate ?? 'aborted',
+      prompt_token_ids: sampled?.prompt_token_ids ?? null,
+      token_ids: sampled?.token_ids ?? null,
+      logprobs: sampled?.logprobs ?? null,
+      usage:
+        sampled === null || sampled.usage === null
+          ? null
+          : {
+              prompt_tokens: sampled.usage.prompt_tokens,
+              completion_tokens: sampled.usage.completion_tokens,
+            },
+      finish_reason: sampled?.finish_reason ?? null,
+      sampling,
+      max_tokens: this.maxTokens,
+      logprobs_mode: logprobsMode,
+      version_start: this.versionStart,
+      version_end: this.versionEnd,
+      replica: this.replica,
+      reasons: [...reasons],
+      notes: [...this.notes],
+      new_messages: this.fresh,
+      answer: this.answer,
+      started_at: this.startedAt,
+      ended_at: this.endedAt ?? Date.now(),
+      held_ms: this.#heldMs ?? this.clock.heldMs,
+    });
+  }
+}

@@ -1,0 +1,40 @@
+import type { Failure } from '../../contracts/index.ts';
+import type { BudgetStop, SessionStats } from '../session.ts';
+import type { RecordedCall } from './recorded-call.ts';
+import type { UnionClock } from './union-clock.ts';
+
+const sum = (calls: readonly RecordedCall[], of: (call: RecordedCall) => number): number =>
+  calls.reduce((total, call) => total + of(call), 0);
+
+/** A turn of the main agent: one it has, or may still get. A retried or failed call is none. */
+function isMainTurn({ caller, fate }: RecordedCall): boolean {
+  return (
+    caller.role === 'main' &&
+    caller.foreign !== true &&
+    fate !== 'failed' &&
+    fate !== 'aborted' &&
+    fate !== 'discarded'
+  );
+}
+
+/** What the episode reads off its calls. */
+export function sessionStats(
+  calls: readonly RecordedCall[],
+  clocks: { readonly model: UnionClock; readonly hold: UnionClock },
+  budget: BudgetStop | null,
+  failure: Failure | null,
+): SessionStats {
+  return {
+    calls: calls.length,
+    main_turns: calls.filter(isMainTurn).length,
+    prompt_tokens: sum(calls, (call) => call.promptTokens),
+    completion_tokens: sum(calls, (call) => call.completionTokens),
+    discarded_tokens: sum(calls, (call) => (call.isLost ? call.completionTokens : 0)),
+    model_ms: clocks.model.ms,
+    hold_ms: clocks.hold.ms,
+    longest_call_ms: calls.reduce((longest, { clock }) => Math.max(longest, clock.activeMs), 0),
+    self_calls: calls.filter(({ caller }) => caller.foreign === true).length,
+    budget,
+    failure,
+  };
+}

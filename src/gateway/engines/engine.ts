@@ -1,0 +1,62 @@
+import type {
+  ChatMessage,
+  LogprobsMode,
+  Sampling,
+  ToolDefinition,
+  UntrainableReason,
+} from '../../contracts/index.ts';
+import type { ToolChoice } from '../chat.ts';
+import type { Replica } from '../policy/replica.ts';
+
+/** One call in the middle form, with everything the engine is to be told. */
+export interface EngineRequest {
+  readonly messages: readonly ChatMessage[];
+  readonly tools?: readonly ToolDefinition[];
+  readonly tool_choice?: ToolChoice;
+  readonly parallel_tool_calls?: boolean;
+  readonly stop?: readonly string[];
+  readonly sampling: Sampling;
+  /** Already derived for this call; null = the engine's own. */
+  readonly seed: number | null;
+  readonly max_tokens: number;
+  /** The id under which the engine knows a tool call. */
+  readonly upstreamId: (id: string) => string;
+}
+
+/** What the engine sampled. Ids and logprobs are its own; what it did not give is null, what is no number is NaN. */
+export interface EngineAnswer {
+  readonly content: string | null;
+  readonly reasoning: string | null;
+  readonly tool_calls: readonly { readonly id: string; readonly name: string; readonly arguments: string }[];
+  readonly finish_reason: string | null;
+  /** The stop string that matched, where one did. */
+  readonly stop_sequence: string | null;
+  readonly refusal: boolean;
+  readonly prompt_token_ids: Int32Array | null;
+  readonly token_ids: Int32Array | null;
+  readonly logprobs: Float32Array | null;
+  readonly usage: {
+    readonly prompt_tokens: number;
+    readonly completion_tokens: number;
+    readonly cached_tokens: number;
+  } | null;
+  /** What the arrays themselves cannot show, such as two sources of ids that disagree. */
+  readonly reasons: readonly UntrainableReason[];
+}
+
+/**
+ * One kind of inference server. Methods reject with EngineError, or with the signal's reason. An engine keeps no
+ * state of episodes: a call may go to any replica.
+ */
+export interface Engine {
+  readonly name: string;
+  readonly model: string;
+  readonly logprobsMode: LogprobsMode;
+  complete(replica: Replica, request: EngineRequest, signal: AbortSignal): Promise<EngineAnswer>;
+  /** Tokens of the rendered prompt; null where the engine has no way to say. */
+  countTokens(
+    replica: Replica,
+    request: Pick<EngineRequest, 'messages' | 'tools' | 'upstreamId'>,
+    signal: AbortSignal,
+  ): Promise<number | null>;
+}

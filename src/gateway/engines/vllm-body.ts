@@ -1,0 +1,96 @@
+import type { AssistantMessage, ChatMessage, ToolCall } from '../../contracts/index.ts';
+import type { EngineRequest } from './engine.ts';
+
+/** Argument strings that were checked once: the same recorded call stands in every later request. */
+const checked = new WeakMap<ToolCall, string>();
+
+/**
+ * The argument string the engine is given for a historical tool call. vLLM parses it before it renders the template
+ * and refuses the whole request when that fails (facts: token capture 1.6), so a string that is no JSON object is
+ * replaced by `{"raw": <the string>}`. That breaks the prefix, which the certificate shows as `forked`; it never
+ * makes a wrong token. An empty string is taken by vLLM as it is.
+ */
+export function historicalArguments(call: ToolCall): string {
+  const known = checked.get(call);
+  if (known !== undefined) return known;
+  const raw = call.function.arguments;
+  let usable = raw === '';
+  try {
+    const value: unknown = JSON.parse(raw);
+    usable ||= value === null || (typeof value === 'object' && !Array.isArray(value));
+  } catch {
+    // Not JSON.
+  }
+  const sent = usable ? raw : JSON.stringify({ raw });
+  checked.set(call, sent);
+  return sent;
+}
+
+function assistant(message: AssistantMessage, upstreamId: (id: string) => string): Record<string, unknown> {
+  const { tool_calls: calls, reasoning } = message;
+  return {
+    role: 'assistant',
+    content: message.content,
+    ...(reasoning === undefined ? {} : { reasoning }),
+    ...(calls === undefined || calls.length === 0
+      ? {}
+      : {
+          tool_calls: calls.map((call) => ({
+            id: upstreamId(call.id),
+            type: 'function',
+            function: { name: call.function.name, arguments: historicalArguments(call) },
+          })),
+        }),
+  };
+}
+
+/** Messages as vLLM takes them: the engine's own tool ids, arguments it can parse. */
+export function vllmMessages(
+  messages: readonly ChatMessage[],
+  upstreamId: (id: string) => string,
+): readonly unknown[] {
+  return messages.map((message) => {
+    if (message.role === 'assistant') return assistant(message, upstreamId);
+    if (message.role === 'tool') return { ...message, tool_call_id: upstreamId(message.tool_call_id) };
+    return message;
+  });
+}
+
+/**
+ * The body of `/v1/chat/completions`, from an allow list: nothing of the agent's request passes that is not named here.
+ * Every sampling field is explicit, because vLLM fills gaps from the model's generation_config.json (facts: token
+ * capture 1.1); `top_logprobs` is 0 and never null for the same section's reason.
+ */
+export function vllmBody(model: string, request: EngineRequest): Record<string, unknown> {
+  const { sampling, tools, stop } = request;
+  const last = request.messages.at(-1);
+  // The agent began the answer itself: the engine is to go on with it, not to open a turn of its own.
+  const prefill = last?.role === 'assistant' && last.tool_calls === undefined;
+  return {
+    model,
+    messages: vllmMessages(request.messages, request.upstreamId),
+    ...(tools === undefined || tools.length === 0
+      ? {}
+      : {
+          tools,
+          tool_choice: request.tool_choice ?? 'auto',
+          ...(request.parallel_tool_calls === false ? { parallel_tool_calls: false } : {}),
+        }),
+    ...(stop === undefined || stop.length === 0 ? {} : { stop }),
+    ...(prefill ? { continue_final_message: true, add_generation_prompt: false } : {}),
+    max_tokens: request.max_tokens,
+    n: 1,
+    stream: false,
+    temperature: sampling.temperature,
+    top_p: sampling.top_p,
+    top_k: sampling.top_k,
+    min_p: sampling.min_p,
+    presence_penalty: sampling.presence_penalty,
+    frequency_penalty: sampling.frequency_penalty,
+    repetition_penalty: sampling.repetition_penalty,
+    ...(request.seed === null ? {} : { seed: request.seed }),
+    logprobs: true,
+    top_logprobs: 0,
+    return_token_ids: true,
+  };
+}

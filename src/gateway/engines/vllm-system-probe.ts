@@ -1,0 +1,57 @@
+import type { Replica } from '../policy/replica.ts';
+import { vllmFault } from './vllm-faults.ts';
+
+const lead = { role: 'user', content: 'Hello.' };
+const inline = { role: 'system', content: 'Note: a file changed on disk.' };
+
+/** Token ids of rendered messages; null when refused; undefined when the engine has no `/tokenize`. */
+async function render(
+  replica: Replica,
+  model: string,
+  messages: readonly unknown[],
+  signal: AbortSignal,
+): Promise<readonly unknown[] | null | undefined> {
+  const body = JSON.stringify({ model, messages, add_generation_prompt: false });
+  const reply = await replica.request('POST', '/tokenize', body, signal);
+  if (reply.status === 404 || reply.status === 405 || reply.status === 501) return undefined;
+  if (reply.status === 429 || reply.status === 503) throw vllmFault(reply);
+  if (reply.status !== 200) return null;
+  const { tokens } = JSON.parse(reply.text) as { tokens?: unknown };
+  return Array.isArray(tokens) ? tokens : undefined;
+}
+
+/** Prompt tokens of a call that samples one token; null when the messages are refused. */
+async function promptTokens(
+  replica: Replica,
+  model: string,
+  messages: readonly unknown[],
+  signal: AbortSignal,
+): Promise<number | null> {
+  const body = JSON.stringify({ model, messages, max_tokens: 1, temperature: 1 });
+  const reply = await replica.request('POST', '/v1/chat/completions', body, signal);
+  if (reply.status === 429 || reply.status === 503) throw vllmFault(reply);
+  if (reply.status !== 200) return null;
+  const { usage } = JSON.parse(reply.text) as { usage?: { prompt_tokens?: number } };
+  return usage?.prompt_tokens ?? null;
+}
+
+/**
+ * Whether the model's template takes a system message behind a user's and leaves it there. Templates raise (Qwen),
+ * drop it, or move it to the head; only where the prompt without it is a true prefix of the prompt with it does it
+ * stay in place. Rejects with EngineError when the policy is out of reach or busy.
+ */
+export async function probeSystemInPlace(
+  replica: Replica,
+  model: string,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const without = await render(replica, model, [lead], signal);
+  if (without !== undefined) {
+    const withInline = await render(replica, model, [lead, inline], signal);
+    if (!withInline || without === null || withInline.length <= without.length) return false;
+    return without.every((token, at) => token === withInline[at]);
+  }
+  const bare = await promptTokens(replica, model, [lead], signal);
+  const full = await promptTokens(replica, model, [lead, inline], signal);
+  return bare !== null && full !== null && full > bare;
+}

@@ -1,0 +1,77 @@
+import type { IncomingMessage } from 'node:http';
+import type { Readable } from 'node:stream';
+import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+
+/** Bytes of a request body, before and after decompression. */
+export const bodyLimit = 64 * 2 ** 20;
+
+export class BodyError extends Error {
+  readonly status: 400 | 413 | 415;
+
+  constructor(status: 400 | 413 | 415, message: string) {
+    super(message);
+    this.name = 'BodyError';
+    this.status = status;
+  }
+}
+
+const decoders: Readonly<Record<string, () => NodeJS.ReadWriteStream & Readable>> = {
+  gzip: createGunzip,
+  'x-gzip': createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+};
+
+/** A request's body, decompressed. Rejects with BodyError, or when the client left. */
+export async function readBody(request: IncomingMessage, limit = bodyLimit): Promise<Buffer> {
+  const tooLarge = (): BodyError => new BodyError(413, `the body is larger than ${limit} bytes`);
+  if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge();
+  const encoding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase();
+  const decoder = encoding === 'identity' ? null : decoders[encoding]?.();
+  if (decoder === undefined)
+    throw new BodyError(415, `content-encoding ${JSON.stringify(encoding)} is not taken`);
+  const source: Readable = decoder === null ? request : request.pipe(decoder);
+  const abandon = (): void => {
+    if (!request.complete) decoder?.destroy(new Error('the client left'));
+  };
+  request.once('close', abandon);
+  const chunks: Buffer[] = [];
+  let size = 0;
+  try {
+    // The request itself stays open: its connection still has to carry the refusal.
+    for await (const chunk of source.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      size += chunk.length;
+      if (size > limit) throw tooLarge();
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    if (error instanceof BodyError || decoder === null || request.socket.destroyed) throw error;
+    throw new BodyError(400, `the body is no ${encoding} data`);
+  } finally {
+    request.off('close', abandon);
+    if (decoder !== null) {
+      request.unpipe(decoder);
+      decoder.destroy();
+    }
+  }
+  return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size);
+}
+
+/** Half of a UTF-16 pair: no text, and tokenizers refuse it. */
+const loneSurrogate = /\p{Surrogate}/gu;
+
+/**
+ * A body's JSON. Lone surrogates, which JSON can carry as escapes, become U+FFFD: always the same, and the policy can
+ * take it (case 37).
+ */
+export function parseJsonBody(body: Buffer): unknown {
+  const text = body.toString('utf8');
+  try {
+    if (!/\\ud[89a-f]/i.test(text)) return JSON.parse(text);
+    return JSON.parse(text, (_key, value: unknown) =>
+      typeof value === 'string' ? value.replace(loneSurrogate, '\uFFFD') : value,
+    );
+  } catch {
+    throw new BodyError(400, 'the body is not valid JSON');
+  }
+}

@@ -1,0 +1,121 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { chmod, mkdir, rm } from 'node:fs/promises';
+import { createServer, type RequestListener, type Server } from 'node:http';
+import { join } from 'node:path';
+import type { CallRecord } from '../../contracts/index.ts';
+import type { ChatAnswer, ChatCaller, ChatRequest } from '../chat.ts';
+import type { EpisodeSession } from '../calls/episode-session.ts';
+import type { GatewaySession, SessionOptions, SessionStats } from '../session.ts';
+import { Clients } from './clients.ts';
+import { SharedCalls } from './shared-call.ts';
+
+/** What a path in `sockaddr_un` may have on every system we serve, its end included. */
+export const socketPathLimit = 100;
+
+/** Directory of an attempt's socket: short, and findable from the attempt's nonce. */
+export function socketDirectory(runtimeDir: string, nonce: string): string {
+  return join(runtimeDir, `gw-${createHash('sha256').update(nonce).digest('hex').slice(0, 12)}`);
+}
+
+export function socketFile(directory: string): string {
+  return join(directory, 'gw.sock');
+}
+
+/** Connections live as long as the agent wants: a server that closes an idle one races with the next request. */
+export function httpServer(listener: RequestListener): Server {
+  return createServer({ keepAliveTimeout: 3_600_000, requestTimeout: 0, headersTimeout: 60_000 }, listener);
+}
+
+async function listenOn(server: Server, path: string): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(path, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+/** One attempt as HTTP serves it: a bearer, perhaps a Unix socket, and the calls behind both. */
+export class OpenSession implements GatewaySession {
+  readonly bearer = `rp-${randomBytes(32).toString('base64url')}`;
+  readonly url: string;
+  readonly socket_dir: string | null;
+  readonly clients = new Clients();
+  readonly shared: SharedCalls;
+  readonly calls: EpisodeSession;
+  readonly #onClosed: (session: OpenSession) => void;
+  #server: Server | null = null;
+  #finished: Promise<readonly CallRecord[]> | null = null;
+
+  constructor(
+    calls: EpisodeSession,
+    options: SessionOptions,
+    place: { readonly url: string; readonly runtimeDir: string; readonly graceMs: number | undefined },
+    onClosed: (session: OpenSession) => void,
+  ) {
+    this.calls = calls;
+    this.url = place.url;
+    this.socket_dir = options.unix_socket === false ? null : socketDirectory(place.runtimeDir, options.nonce);
+    this.shared = new SharedCalls(place.graceMs);
+    this.#onClosed = onClosed;
+  }
+
+  get failed(): AbortSignal {
+    return this.calls.failed;
+  }
+
+  /** Opens the Unix socket, if it has one. */
+  async listen(listener: RequestListener): Promise<void> {
+    if (this.socket_dir === null) return;
+    // Only a directory of our own is taken: what stands there already is a twin's or a stranger's.
+    await mkdir(this.socket_dir, { mode: 0o711 });
+    await chmod(this.socket_dir, 0o711);
+    const server = httpServer(listener);
+    try {
+      await listenOn(server, socketFile(this.socket_dir));
+      this.#server = server;
+      await chmod(socketFile(this.socket_dir), 0o666);
+    } catch (error) {
+      await this.#closeSocket();
+      throw error;
+    }
+  }
+
+  stats(): SessionStats {
+    return this.calls.stats();
+  }
+
+  chat(request: ChatRequest, caller: ChatCaller): Promise<ChatAnswer> {
+    return this.calls.chat(request, caller);
+  }
+
+  finish(): Promise<readonly CallRecord[]> {
+    this.#finished ??= this.#finish();
+    return this.#finished;
+  }
+
+  async #finish(): Promise<readonly CallRecord[]> {
+    this.#onClosed(this);
+    await this.calls.close();
+    // An agent that ended has its last answer; the event that says so may still be on its way to us.
+    await this.shared.settled(1_000);
+    await this.#closeSocket();
+    return this.calls.records();
+  }
+
+  async #closeSocket(): Promise<void> {
+    const server = this.#server;
+    this.#server = null;
+    if (server !== null) {
+      const closed = new Promise((resolve) => server.close(resolve));
+      server.closeAllConnections();
+      await closed;
+    }
+    if (this.socket_dir !== null) await rm(this.socket_dir, { recursive: true, force: true });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.finish();
+  }
+}

@@ -1,0 +1,125 @@
+import { createHash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ChatAnswer } from '../chat.ts';
+
+/** How long a call whose client left goes on, so that the client's retry can be attached to it. */
+const graceMs = 5_000;
+
+/** Names a request for replay: who asks, for which of its agents, for what. */
+export function replayKey(agentHeader: string, path: string, body: Buffer): string {
+  return createHash('sha256')
+    .update(JSON.stringify([agentHeader, path]))
+    .update(body)
+    .digest('base64');
+}
+
+/** One call that a client and its retries share: sampled once, until somebody has it. */
+export class SharedCall {
+  readonly promise: Promise<ChatAnswer>;
+  readonly #abort = new AbortController();
+  readonly #graceMs: number;
+  #clients = 0;
+  #grace: NodeJS.Timeout | undefined;
+  #answer: ChatAnswer | null = null;
+  #state: 'working' | 'answered' | 'delivered' | 'failed' = 'working';
+
+  constructor(begin: (signal: AbortSignal) => Promise<ChatAnswer>, grace = graceMs) {
+    this.#graceMs = grace;
+    this.promise = begin(this.#abort.signal);
+    this.promise.then(
+      (answer) => {
+        if (this.#state === 'working') this.#state = 'answered';
+        this.#answer = answer;
+        clearTimeout(this.#grace);
+        if (this.#clients === 0) answer.delivered(false);
+      },
+      () => {
+        this.#state = 'failed';
+        clearTimeout(this.#grace);
+      },
+    );
+  }
+
+  /** Nobody is waiting for it, and nobody has it: a retry may take it over. */
+  get adoptable(): boolean {
+    return this.#clients === 0 && (this.#state === 'working' || this.#state === 'answered');
+  }
+
+  /** Its answer is on its way to a client. */
+  get isBeingDelivered(): boolean {
+    return this.#clients > 0 && this.#state === 'answered';
+  }
+
+  get answer(): ChatAnswer | null {
+    return this.#answer;
+  }
+
+  get wasDelivered(): boolean {
+    return this.#state === 'delivered';
+  }
+
+  join(): void {
+    this.#clients++;
+    clearTimeout(this.#grace);
+  }
+
+  /** A client has the whole answer. */
+  delivered(): void {
+    this.#clients--;
+    this.#state = 'delivered';
+    this.#answer?.delivered(true);
+  }
+
+  /** A client left without it. */
+  left(): void {
+    this.#clients--;
+    if (this.#clients > 0) return;
+    if (this.#state === 'answered') this.#answer?.delivered(false);
+    if (this.#state !== 'working') return;
+    this.#grace = setTimeout(
+      () => this.#abort.abort(new Error('the client left and did not come back')),
+      this.#graceMs,
+    ).unref();
+  }
+}
+
+/** The calls of one session by their replay keys. */
+export class SharedCalls {
+  readonly #calls = new Map<string, SharedCall>();
+  readonly #graceMs: number | undefined;
+
+  constructor(grace: number | undefined) {
+    this.#graceMs = grace;
+  }
+
+  /** Waits until no answer is on its way to a client any more, at most `ms`. */
+  async settled(ms: number): Promise<void> {
+    const deadline = Date.now() + ms;
+    while ([...this.#calls.values()].some((call) => call.isBeingDelivered) && Date.now() < deadline) {
+      await sleep(5);
+    }
+  }
+
+  /**
+   * The call that `key` asks for: one that its client left, in flight or answered, or a new one. `retries`: this
+   * client asks for the same only when it lost the answer (the CLI's history grows with every call), so a new answer
+   * replaces a delivered one.
+   */
+  take(key: string, retries: boolean, begin: (signal: AbortSignal) => Promise<ChatAnswer>): SharedCall {
+    const earlier = this.#calls.get(key);
+    if (earlier?.adoptable === true) {
+      earlier.join();
+      return earlier;
+    }
+    const call = new SharedCall(begin, this.#graceMs);
+    call.join();
+    this.#calls.set(key, call);
+    if (retries && earlier?.wasDelivered === true) {
+      call.promise.then(
+        () => earlier.answer?.superseded(),
+        () => undefined,
+      );
+    }
+    return call;
+  }
+}

@@ -1,0 +1,59 @@
+import { performance } from 'node:perf_hooks';
+import { Replica } from './replica.ts';
+
+/** How long a replica that does not answer is left alone while others do. */
+const coolDownMs = 5_000;
+
+/** Which replica an episode stays on: its prefix cache is there. */
+export interface Affinity {
+  replica: Replica | null;
+}
+
+/** The servers of one policy: an episode stays on one, the least loaded when it began, and moves when that one dies. */
+export class ReplicaSet {
+  readonly #replicas: readonly Replica[];
+
+  constructor(urls: readonly string[], apiKey: string | undefined) {
+    if (urls.length === 0) throw new Error('the policy needs at least one URL');
+    this.#replicas = urls.map((url) => new Replica(url, apiKey));
+  }
+
+  #up(): Replica[] {
+    const now = performance.now();
+    return this.#replicas.filter((replica) => replica.downUntil <= now);
+  }
+
+  choose(affinity: Affinity): Replica {
+    const up = this.#up();
+    if (affinity.replica !== null && (up.length === 0 || up.includes(affinity.replica))) {
+      return affinity.replica;
+    }
+    const candidates = up.length > 0 ? up : this.#replicas;
+    const chosen = candidates.reduce((best, each) =>
+      each.inFlight + each.sessions < best.inFlight + best.sessions ? each : best,
+    );
+    this.release(affinity);
+    chosen.sessions++;
+    affinity.replica = chosen;
+    return chosen;
+  }
+
+  release(affinity: Affinity): void {
+    if (affinity.replica !== null) affinity.replica.sessions--;
+    affinity.replica = null;
+  }
+
+  /** Leaves `replica` alone for a while. True when another one is there to go on with. */
+  avoid(replica: Replica): boolean {
+    replica.downUntil = performance.now() + coolDownMs;
+    return this.#up().length > 0;
+  }
+
+  answered(replica: Replica): void {
+    replica.downUntil = 0;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#replicas.map((replica) => replica.close()));
+  }
+}

@@ -1,0 +1,115 @@
+import { Pool, type Dispatcher } from 'undici';
+import { EngineError } from '../engines/engine-error.ts';
+
+export interface ReplicaReply {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly text: string;
+}
+
+const nobodyThere = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENOENT',
+  'UND_ERR_CONNECT_TIMEOUT',
+]);
+
+function codeOf(error: unknown): string {
+  if (error instanceof AggregateError) return codeOf(error.errors[0]);
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
+}
+
+/** A base URL without trailing slashes and without `/v1`. */
+export function normalizeBaseUrl(url: string): URL {
+  const parsed = new URL(url);
+  if (parsed.protocol !== 'http:' && parsed.protocol !== 'https:') {
+    throw new Error(`the policy's URL must begin with http:// or https://: ${url}`);
+  }
+  parsed.pathname = parsed.pathname.replace(/\/+$/, '').replace(/\/v1$/, '');
+  return parsed;
+}
+
+/**
+ * One server of the policy. No time-out is hidden in here: undici's own for headers and bodies (300 s each) are off,
+ * because a call's deadline is the caller's signal.
+ */
+export class Replica {
+  /** How the replica is named in records: its base URL, without credentials. */
+  readonly name: string;
+  /** Calls on their way. */
+  inFlight = 0;
+  /** Sessions that stay on it. */
+  sessions = 0;
+  /** Monotonic milliseconds until which it is not chosen. */
+  downUntil = 0;
+  readonly #pool: Pool;
+  readonly #prefix: string;
+  readonly #headers: Record<string, string>;
+
+  constructor(url: string, apiKey: string | undefined) {
+    const base = normalizeBaseUrl(url);
+    this.#prefix = base.pathname === '/' ? '' : base.pathname;
+    this.name = `${base.origin}${this.#prefix}`;
+    this.#headers = { 'content-type': 'application/json', accept: 'application/json' };
+    if (apiKey) this.#headers['authorization'] = `Bearer ${apiKey}`;
+    this.#pool = new Pool(base.origin, { headersTimeout: 0, bodyTimeout: 0, connect: { timeout: 10_000 } });
+  }
+
+  /** One request; an answer of any status resolves. Rejects with EngineError or with the signal's reason. */
+  async request(
+    method: 'GET' | 'POST',
+    path: string,
+    body: string | null,
+    signal: AbortSignal,
+  ): Promise<ReplicaReply> {
+    signal.throwIfAborted();
+    let response: Dispatcher.ResponseData;
+    this.inFlight++;
+    try {
+      response = await this.#pool.request({
+        method,
+        path: `${this.#prefix}${path}`,
+        headers: this.#headers,
+        body,
+        signal,
+      });
+      return {
+        status: response.statusCode,
+        headers: response.headers,
+        text: await response.body.text(),
+      };
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      const code = codeOf(error);
+      const why = code || (error instanceof Error ? error.message : String(error));
+      if (nobodyThere.has(code)) {
+        throw new EngineError('unreachable', `the policy does not answer (${why})`, {
+          cause: error,
+        });
+      }
+      throw new EngineError('busy', `the connection to the policy broke (${why})`, {
+        cause: error,
+      });
+    } finally {
+      this.inFlight--;
+    }
+  }
+
+  /** Whether anything answers HTTP there, within 5 s. */
+  async reachable(signal: AbortSignal): Promise<boolean> {
+    try {
+      await this.request('GET', '/health', null, AbortSignal.any([signal, AbortSignal.timeout(5_000)]));
+      return true;
+    } catch {
+      signal.throwIfAborted();
+      return false;
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.destroy();
+  }
+}
