@@ -1,6 +1,5 @@
-import { createHash } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
-import { EpisodeError, type AssistantMessage, type CallRecord, type Failure } from '../../contracts/index.ts';
+import { EpisodeError, type CallRecord, type Failure } from '../../contracts/index.ts';
 import type { Logger } from '../../observe/index.ts';
 import { ChatError, type ChatAnswer, type ChatCaller, type ChatRequest } from '../chat.ts';
 import { EngineError } from '../engines/engine-error.ts';
@@ -14,10 +13,13 @@ import type { PolicyState } from '../policy-state.ts';
 import type { SessionOptions, SessionStats } from '../session.ts';
 import { answerStop } from './answer-stop.ts';
 import { Budgets, type Spent } from './budgets.ts';
-import { CallClock, DeadlinePassed } from './call-clock.ts';
+import { answerMessage } from './answer-message.ts';
+import { CallClock } from './call-clock.ts';
+import { callFailure, SessionClosed } from './call-failure.ts';
 import { callSeed } from './call-seed.ts';
 import { fitIntoContext, promptUpperBound } from './context-window.ts';
 import { Conversation } from './conversation.ts';
+import { hasImages, refuseRemoteImages } from './images.ts';
 import { RecordedCall } from './recorded-call.ts';
 import { sessionStats } from './session-stats.ts';
 import { UnionClock } from './union-clock.ts';
@@ -30,9 +32,6 @@ export interface PolicyAccess {
   readonly pauses: PauseWatch;
   readonly log: Logger;
 }
-
-/** The reason with which a session ends its calls. */
-class SessionClosed extends Error {}
 
 /** The model calls of one attempt: budgets, recording, faults. Knows nothing of HTTP. */
 export class EpisodeSession {
@@ -137,7 +136,7 @@ export class EpisodeSession {
   #admit(request: ChatRequest, caller: ChatCaller): Spent {
     if (this.#closing.signal.aborted) throw new ChatError('closed', 'this episode has ended');
     if (this.#failure !== null) throw new ChatError('policy_unavailable', this.#failure.message);
-    refuseRemoteImages(request);
+    refuseRemoteImages(request.messages);
     const spent = this.#spent();
     this.#budgets.check(spent, caller.role === 'main' && caller.foreign !== true);
     caller.signal.throwIfAborted();
@@ -245,26 +244,13 @@ export class EpisodeSession {
 
   #answer(call: CallInProgress, sampled: EngineAnswer): ChatAnswer {
     const { record, request } = call;
-    const message: AssistantMessage = {
-      role: 'assistant',
-      content: sampled.content,
-      ...(sampled.reasoning === null ? {} : { reasoning: sampled.reasoning }),
-      ...(sampled.tool_calls.length === 0
-        ? {}
-        : {
-            tool_calls: sampled.tool_calls.map(({ name, arguments: given }, at) => ({
-              id: this.#toolId(record.index, at),
-              type: 'function' as const,
-              function: { name, arguments: given },
-            })),
-          }),
-    };
+    const message = answerMessage(sampled, this.#options.nonce, record.index);
     record.sampled = sampled;
     record.answer = message;
     if (request.tool_choice !== undefined && !['auto', 'none'].includes(request.tool_choice as string)) {
       record.notes.add('guided_decoding');
     }
-    if (request.messages.some(hasImage)) record.reasons.add('multimodal_inputs_absent');
+    if (hasImages(request.messages)) record.reasons.add('multimodal_inputs_absent');
     record.end('undelivered');
     this.#conversation.record(
       record.caller.agent_id,
@@ -292,52 +278,13 @@ export class EpisodeSession {
     };
   }
 
-  /** Unique in the episode, and the same when the attempt is told again (facts: claude-code 3c). */
-  #toolId(call: number, at: number): string {
-    const digest = createHash('sha256').update(JSON.stringify([this.#options.nonce, call, at]));
-    return `toolu_${digest.digest('hex').slice(0, 24)}`;
-  }
-
-  /** Ends a call that has no answer, and says so in the words a dialect can translate. */
+  /** Ends a call that has no answer; returns what the caller is told. */
   #refusal(error: unknown, record: RecordedCall): unknown {
-    if (error instanceof DeadlinePassed) {
-      record.end('failed');
-      const last = record.lastError === null ? '' : `: ${record.lastError}`;
-      const { turn_seconds, hold_seconds } = this.#options.limits;
-      if (error.deadline === 'turn') {
-        this.#fail('policy_turn_deadline', `the policy gave no answer within ${turn_seconds} s${last}`);
-      } else {
-        this.#fail(
-          'policy_hold_deadline',
-          `the policy was out of reach or paused for ${hold_seconds} s${last}`,
-        );
-      }
-      return new ChatError('policy_unavailable', this.#failure?.message ?? '', { cause: error });
-    }
-    if (error instanceof ChatError) {
-      record.end('failed');
-      if (error.code === 'context_overflow') this.#budgets.met('context_overflow');
-      return error;
-    }
-    if (error instanceof EngineError) {
-      record.end('failed');
-      const detail = error.status === undefined ? { cause: error } : { status: error.status, cause: error };
-      if (error.fault === 'overflow') {
-        this.#budgets.met('context_overflow');
-        return new ChatError('context_overflow', error.message, {
-          ...detail,
-          ...(error.tokens === undefined ? {} : { tokens: error.tokens }),
-        });
-      }
-      if (error.fault === 'misconfigured') {
-        // A key or route that the policy does not take is ours to mend: the agent is not told its status.
-        this.#fail('policy_misconfigured', error.message);
-        return new ChatError('policy_unavailable', error.message, { cause: error });
-      }
-      return new ChatError('policy_error', error.message, detail);
-    }
-    record.end('aborted');
-    return error instanceof SessionClosed ? new ChatError('closed', 'this episode has ended') : error;
+    const failure = callFailure(error, this.#options.limits, record.lastError);
+    record.end(failure.fate);
+    if (failure.overflow === true) this.#budgets.met('context_overflow');
+    if (failure.infra !== undefined) this.#fail(failure.infra.code, failure.infra.message);
+    return failure.told;
   }
 }
 
@@ -355,25 +302,5 @@ class CallInProgress {
 
   set lastError(error: EngineError) {
     this.record.lastError = error.message;
-  }
-}
-
-function hasImage(message: ChatRequest['messages'][number]): boolean {
-  return (
-    message.role === 'user' &&
-    typeof message.content !== 'string' &&
-    message.content.some((part) => part.type === 'image_url')
-  );
-}
-
-/** An image's URL would be fetched by the engine, and give a closed sandbox a way out. */
-function refuseRemoteImages(request: ChatRequest): void {
-  for (const message of request.messages) {
-    if (message.role !== 'user' || typeof message.content === 'string') continue;
-    for (const part of message.content) {
-      if (part.type === 'image_url' && !part.image_url.url.startsWith('data:')) {
-        throw new ChatError('bad_request', 'images must be inline (base64): URLs are not fetched');
-      }
-    }
   }
 }

@@ -2,11 +2,10 @@ import type { ChatMessage } from '../../contracts/index.ts';
 
 const separator = '\n\n';
 
-function append(message: ChatMessage, text: string): ChatMessage {
-  if (message.role === 'user' && typeof message.content !== 'string') {
-    return { role: 'user', content: [...message.content, { type: 'text', text }] };
-  }
-  return { ...message, content: `${message.content as string}${separator}${text}` } as ChatMessage;
+function append(message: Exclude<ChatMessage, { role: 'assistant' }>, text: string): ChatMessage {
+  const { content } = message;
+  if (typeof content !== 'string') return { role: 'user', content: [...content, { type: 'text', text }] };
+  return { ...message, content: `${content}${separator}${text}` };
 }
 
 function prepend(message: Extract<ChatMessage, { role: 'user' }>, text: string): ChatMessage {
@@ -36,7 +35,7 @@ export function foldInlineSystem(messages: readonly ChatMessage[]): readonly Cha
   for (const [at, message] of messages.entries()) {
     const before = folded.at(-1);
     if (message.role === 'system' && at > 0) {
-      if (before?.role === 'user' || before?.role === 'tool' || before?.role === 'system') {
+      if (before !== undefined && before.role !== 'assistant') {
         folded[folded.length - 1] = append(before, message.content);
       } else {
         waiting = waiting === null ? message.content : `${waiting}${separator}${message.content}`;

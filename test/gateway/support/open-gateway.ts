@@ -9,6 +9,7 @@ import {
 } from '../../../src/contracts/index.ts';
 import { createGateway, type Gateway, type GatewayOptions } from '../../../src/gateway/gateway.ts';
 import type { GatewaySession } from '../../../src/gateway/session.ts';
+import type { Loose } from './fake-vllm.ts';
 import { silentLogger } from '../../../src/observe/index.ts';
 
 export interface Opened extends AsyncDisposable {
@@ -98,7 +99,7 @@ export async function messages(
 
 export interface Event {
   readonly event: string;
-  readonly data: any;
+  readonly data: Loose;
 }
 
 /** Server-sent events of a body. */
