@@ -1,0 +1,4 @@
+export { createControl, type Control, type PolicyChange } from './control.ts';
+export { startControlListener, type ControlListener, type ControlListenerOptions } from './listener.ts';
+export { noPolicyRecord, type PolicyRecord } from './policy-record.ts';
+export { PolicyView } from './policy-view.ts';
