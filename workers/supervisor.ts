@@ -19,6 +19,8 @@ export interface ForkOptions {
   /** Command line after the program, `worker ...`. Secrets travel in the environment. */
   readonly arguments: readonly string[];
   readonly env?: Readonly<Record<string, string | undefined>>;
+  /** File descriptor for what they print. Default: that of this process. */
+  readonly output?: number;
 }
 
 interface WorkerMessage {
@@ -28,9 +30,10 @@ interface WorkerMessage {
 function start(options: ForkOptions): ChildProcess {
   const [, program] = process.argv;
   if (program === undefined) throw new Error('this process has no program to start again');
+  const output = options.output ?? 'inherit';
   return fork(program, options.arguments, {
     env: options.env ?? process.env,
-    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    stdio: ['ignore', output, output, 'ipc'],
     // A Ctrl-C goes to the whole foreground group; the workers are to hear of it from us, once.
     detached: true,
   });
@@ -80,14 +83,14 @@ export function forkWorkers(options: ForkOptions): WorkerProcesses {
 export async function supervise(options: {
   readonly processes: number;
   readonly arguments: readonly string[];
-  readonly shutdown: { readonly graceful: AbortSignal; readonly forced: AbortSignal };
+  readonly shutdown: { readonly graceful: AbortSignal; readonly forced: AbortSignal; request(): void };
 }): Promise<number> {
   const { graceful, forced } = options.shutdown;
-  const once1 = [...options.arguments, '--processes', '1'];
+  const alone = [...options.arguments, '--processes', '1'];
   const keepOne = async (): Promise<number> => {
     let wait = restartMs;
     for (;;) {
-      const child = start({ processes: 1, arguments: once1 });
+      const child = start({ processes: 1, arguments: alone });
       const startedAt = performance.now();
       let wasReady = false;
       child.on('message', (said: WorkerMessage) => {
@@ -103,7 +106,10 @@ export async function supervise(options: {
       forced.removeEventListener('abort', kill);
       if (graceful.aborted) return code === 0 ? 0 : 1;
       // What cannot start will not start the next time either: bad settings, no lane, no policy.
-      if (!wasReady) return code ?? 1;
+      if (!wasReady) {
+        options.shutdown.request();
+        return code ?? 1;
+      }
       if (performance.now() - startedAt > restartMaxMs) wait = restartMs;
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, wait);

@@ -1,0 +1,39 @@
+import Table from 'cli-table3';
+import type { ResultSummary } from '../contracts/index.ts';
+import { summarise } from '../observe/report/index.ts';
+
+function number(value: number | null, digits = 2): string {
+  return value === null ? '-' : value.toFixed(digits);
+}
+
+function counted(counts: Readonly<Record<string, number>>): string {
+  return (
+    Object.entries(counts)
+      .filter(([, count]) => count > 0)
+      .map(([name, count]) => `${name} ${count}`)
+      .join(', ') || '-'
+  );
+}
+
+/** Draws the results of a run by task: samples, rewards, passes, turns, tokens, certificate grades, failures. */
+export function printResultTable(results: readonly ResultSummary[], stream: NodeJS.WritableStream): void {
+  const { tasks, totals } = summarise(results);
+  const table = new Table({
+    head: ['task', 'n', 'mean reward', 'pass@1', 'pass@n', 'turns', 'tokens', 'grades', 'failures'],
+    style: { head: [], border: [] },
+  });
+  for (const row of [...tasks, { ...totals, task_key: 'all' }]) {
+    table.push([
+      row.task_key.length > 40 ? `${row.task_key.slice(0, 39)}…` : row.task_key,
+      row.n,
+      number(row.mean_reward),
+      number(row.pass_at_1),
+      number(row.pass_at_n),
+      number(row.mean_turns, 1),
+      row.tokens.sampled,
+      counted(row.grades),
+      counted(row.failures),
+    ]);
+  }
+  stream.write(`${table.toString()}\n`);
+}
