@@ -38,6 +38,22 @@ function hasControlCharacter(path: string): boolean {
   return /[\x00-\x1f\x7f]/.test(path);
 }
 
+/** Takes what a stream can hold and waits for its reader then. A stream that was closed takes everything. */
+function pacedSink(stream: PassThrough): (chunk: Buffer) => void | Promise<void> {
+  return (chunk) => {
+    if (stream.destroyed || stream.write(chunk)) return;
+    return new Promise<void>((resolve) => {
+      const done = (): void => {
+        stream.off('drain', done);
+        stream.off('close', done);
+        resolve();
+      };
+      stream.on('drain', done);
+      stream.on('close', done);
+    });
+  };
+}
+
 export interface DockerSandboxParts {
   readonly docker: Docker;
   readonly container: Docker.Container;
@@ -114,22 +130,26 @@ export class DockerSandbox implements Sandbox {
     const user = options.user ?? 'root';
     const stdout = new PassThrough();
     const stderr = new PassThrough();
-    const into = (sink: PassThrough) => (chunk: Buffer) => {
-      if (sink.destroyed || sink.write(chunk)) return;
-      return new Promise<void>((resolve) => {
-        sink.once('drain', resolve);
-        sink.once('close', resolve);
-      });
-    };
-    const running = await this.#start(command, options, { stdout: into(stdout), stderr: into(stderr) });
+    const running = await this.#start(command, options, {
+      stdout: pacedSink(stdout),
+      stderr: pacedSink(stderr),
+    });
     let exited = false;
     const onAbort = (): void => void kill().catch(() => undefined);
-    const finished = running.exited.then((code) => {
+    const finished = running.exited.then(async (code) => {
       exited = true;
       options.signal?.removeEventListener('abort', onAbort);
       stdout.end();
       stderr.end();
-      return code;
+      // Killed with its container, or by somebody inside?
+      const gone =
+        code !== null &&
+        code > 128 &&
+        (await this.#assertAlive().then(
+          () => false,
+          () => true,
+        ));
+      return gone ? null : code;
     });
     const kill = async (): Promise<void> => {
       if (!exited) await this.#killTree(running, user);
