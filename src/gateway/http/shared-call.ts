@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ChatAnswer } from '../chat.ts';
+import { ChatError, type ChatAnswer } from '../chat.ts';
 
 /** How long a call whose client left goes on, so that the client's retry can be attached to it. */
 const graceMs = 5_000;
@@ -13,6 +13,11 @@ export function replayKey(agentHeader: string, path: string, body: Buffer): stri
     .digest('base64');
 }
 
+/** Whether the policy would refuse the same request again. */
+function isFinal(error: unknown): boolean {
+  return error instanceof ChatError && (error.code === 'context_overflow' || error.code === 'policy_error');
+}
+
 /** One call that a client and its retries share: sampled once, until somebody has it. */
 export class SharedCall {
   readonly promise: Promise<ChatAnswer>;
@@ -21,7 +26,7 @@ export class SharedCall {
   #clients = 0;
   #grace: NodeJS.Timeout | undefined;
   #answer: ChatAnswer | null = null;
-  #state: 'working' | 'answered' | 'delivered' | 'failed' = 'working';
+  #state: 'working' | 'answered' | 'delivered' | 'refused' | 'failed' = 'working';
 
   constructor(begin: (signal: AbortSignal) => Promise<ChatAnswer>, grace = graceMs) {
     this.#graceMs = grace;
@@ -33,15 +38,19 @@ export class SharedCall {
         clearTimeout(this.#grace);
         if (this.#clients === 0) answer.delivered(false);
       },
-      () => {
-        this.#state = 'failed';
+      (error: unknown) => {
+        this.#state = isFinal(error) ? 'refused' : 'failed';
         clearTimeout(this.#grace);
       },
     );
   }
 
-  /** Nobody is waiting for it, and nobody has it: a retry may take it over. */
+  /**
+   * A retry may take it over: nobody is waiting for it and nobody has it, or it was refused for what it is (the CLI
+   * sends what got a 400 once more).
+   */
   get adoptable(): boolean {
+    if (this.#state === 'refused') return true;
     return this.#clients === 0 && (this.#state === 'working' || this.#state === 'answered');
   }
 

@@ -18,8 +18,8 @@ export function anthropicHttpError(status: number, message: string): DialectErro
 }
 
 /**
- * A refusal in the CLI's own words. An overflow must begin with "Prompt is too long" and carry both numbers (case 50);
- * budgets are a plain 400, which ends the CLI at once (facts: claude-code 5).
+ * A refusal in the CLI's own words. An overflow must begin with "Prompt is too long" and carry both numbers (case 50).
+ * Budgets are a 403, which ends the CLI at once, while what got a 400 is sent once more (measured with 2.1.332).
  */
 export function anthropicError(error: ChatError): DialectError {
   switch (error.code) {
@@ -29,10 +29,10 @@ export function anthropicError(error: ChatError): DialectError {
       return anthropicHttpError(400, `Prompt is too long${numbers}`);
     }
     case 'bad_request':
+      return anthropicHttpError(400, error.message);
     case 'turn_budget':
     case 'token_budget':
     case 'time_budget':
-      return anthropicHttpError(400, error.message);
     case 'closed':
       return anthropicHttpError(403, error.message);
     case 'policy_unavailable':
