@@ -1,0 +1,168 @@
+import { Redis } from 'ioredis';
+import {
+  taskSchema,
+  type Lane,
+  type ResultSummary,
+  type Task,
+} from '../../src/contracts/index.ts';
+import {
+  createQueue,
+  groupField,
+  parseRedisUrl,
+  queueNames,
+  startEpisodeWorker,
+  startFeeder,
+  startReconciler,
+  type ClosedGroup,
+  type EpisodeAttempt,
+  type EpisodeOutput,
+  type EpisodeWorkerOptions,
+  type QueueOptions,
+  type QueueTimings,
+  type RolloutQueue,
+  type RunSettings,
+} from '../../src/queue/index.ts';
+import { nullSummary } from '../../src/queue/null-summary.ts';
+import { freshPrefix, testRedisUrl } from '../support/redis.ts';
+
+export const lane: Lane = 'claude_code-local';
+
+/** Short enough for a test, in the same order as the real ones. */
+export const shortTimings: Partial<QueueTimings> = {
+  lockMs: 1_500,
+  renewMs: 300,
+  stalledMs: 400,
+  reconnectMs: 100,
+  retryBaseMs: 20,
+  retryMaxMs: 100,
+  parkMs: 300,
+  handBackMs: 100,
+  twinMs: 10_000,
+  heartbeatMs: 200,
+  reconcileMs: 200,
+};
+
+export function aTask(task_key: string, extra: Record<string, unknown> = {}): Task {
+  return taskSchema.parse({
+    task_key,
+    kind: 'claude_code',
+    prompt: 'do it',
+    verify: { commands: ['true'] },
+    ...extra,
+  });
+}
+
+export function tasksOf(count: number): Task[] {
+  return Array.from({ length: count }, (_none, index) => aTask(`task-${index}`));
+}
+
+/** A completed result of an attempt. */
+export function summaryOf(attempt: EpisodeAttempt, reward: number | null = 1): ResultSummary {
+  const nothing = nullSummary({
+    job: attempt.job,
+    task: attempt.task,
+    attempt: attempt.attempt,
+    runSampling: attempt.run.sampling,
+    worker: attempt.worker,
+    queued_at: attempt.queued_at,
+    started_at: attempt.queued_at,
+    now: Date.now(),
+    reason: { ended: 'cancelled' },
+  });
+  return {
+    ...nothing,
+    status: 'completed',
+    stop_reason: 'agent_done',
+    reward,
+    usage: { ...nothing.usage, calls: 1, completion_tokens: 10 },
+  };
+}
+
+/** The payload names its own attempt, so that a test can see whose it is. */
+export function outputOf(attempt: EpisodeAttempt, reward: number | null = 1): EpisodeOutput {
+  return { summary: summaryOf(attempt, reward), payload: Buffer.from(`payload of ${attempt.nonce}`) };
+}
+
+/** What an attempt yields whose infrastructure failed. */
+export function infraFailureOf(attempt: EpisodeAttempt): EpisodeOutput {
+  return {
+    summary: {
+      ...summaryOf(attempt, null),
+      status: 'failed',
+      stop_reason: 'infra',
+      failure: {
+        class: 'infra',
+        phase: 'boot',
+        code: 'sandbox_gone',
+        message: 'the sandbox is gone',
+        retryable: true,
+      },
+    },
+    payload: null,
+  };
+}
+
+export const plainSettings: RunSettings = {
+  samples: 2,
+  sampling: {},
+  limits: {},
+  manifest_hash: null,
+};
+
+/** One test's own corner of Redis: everything opened through it is closed with it. */
+export interface TestPool extends AsyncDisposable {
+  readonly options: QueueOptions;
+  readonly queue: RolloutQueue;
+  /** A connection of the test's own. */
+  readonly redis: Redis;
+  worker(
+    process: EpisodeWorkerOptions['process'],
+    more?: Partial<EpisodeWorkerOptions>,
+  ): ReturnType<typeof startEpisodeWorker>;
+  feeder(): ReturnType<typeof startFeeder>;
+  reconciler(): ReturnType<typeof startReconciler>;
+  /** Opens run `r` and adds tasks as batch `0`. */
+  add(tasks: Task[], settings?: Partial<RunSettings>): Promise<void>;
+  closedGroups(run?: string): Promise<ClosedGroup[]>;
+}
+
+export async function openPool(timings: Partial<QueueTimings> = {}): Promise<TestPool> {
+  const options: QueueOptions = {
+    redisUrl: testRedisUrl(),
+    prefix: freshPrefix(),
+    timings: { ...shortTimings, ...timings },
+  };
+  const queue = await createQueue(options);
+  const redis = new Redis(parseRedisUrl(options.redisUrl));
+  const names = queueNames(options.prefix);
+  const opened: AsyncDisposable[] = [];
+  const keep = async <T extends AsyncDisposable>(part: Promise<T>): Promise<T> => {
+    const started = await part;
+    opened.push(started);
+    return started;
+  };
+  return {
+    options,
+    queue,
+    redis,
+    worker: (process, more = {}) =>
+      keep(startEpisodeWorker({ ...options, lanes: [lane], concurrency: 4, process, ...more })),
+    feeder: () => keep(startFeeder(options)),
+    reconciler: () => keep(startReconciler(options)),
+    add: async (tasks, settings = {}) => {
+      await queue.openRun({ run_id: 'r', settings: { ...plainSettings, ...settings } });
+      await queue.addBatch({ run_id: 'r', batch_id: '0', tasks, laneOf: () => lane });
+    },
+    closedGroups: async (run = 'r') =>
+      (await redis.xrange(names.groups(run), '-', '+')).map(
+        ([, fields]) => JSON.parse(fields[fields.indexOf(groupField) + 1]!) as ClosedGroup,
+      ),
+    [Symbol.asyncDispose]: async () => {
+      for (const part of opened.reverse()) await part[Symbol.asyncDispose]();
+      await queue.close();
+      const keys = await redis.keys(`${options.prefix!}:*`);
+      for (let at = 0; at < keys.length; at += 1000) await redis.unlink(keys.slice(at, at + 1000));
+      redis.disconnect();
+    },
+  };
+}
