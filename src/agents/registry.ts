@@ -13,9 +13,6 @@ const factories: Partial<Record<TaskKind, (parts: AgentParts) => Agent>> = {
   claude_code: createClaudeCodeAgent,
 };
 
-/** Kinds of task this build has an agent for. */
-export const agentKinds: readonly TaskKind[] = Object.keys(factories) as TaskKind[];
-
 /** The agent of a kind of task. Throws EpisodeError `agent_unsupported` (task) where there is none. */
 export function createAgent(kind: TaskKind, parts: AgentParts): Agent {
   const factory = factories[kind];
@@ -24,7 +21,7 @@ export function createAgent(kind: TaskKind, parts: AgentParts): Agent {
       class: 'task',
       phase: 'boot',
       code: 'agent_unsupported',
-      message: `no agent acts for tasks of kind ${kind} (kinds served: ${agentKinds.join(', ')})`,
+      message: `no agent acts for tasks of kind ${kind} (kinds served: ${Object.keys(factories).join(', ')})`,
     });
   }
   return factory(parts);

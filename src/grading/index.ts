@@ -1,3 +1,3 @@
 export { createCommandGrader } from './command-grader.ts';
 export { GradeError } from './grade-error.ts';
-export type { Grade, GradeContext, Grader } from './grader.ts';
+export type { Grade, Grader } from './grader.ts';

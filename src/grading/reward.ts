@@ -14,7 +14,7 @@ export function parseRewardRule(rule: Verify['reward']): RewardRule {
   return { kind: rule.slice(0, at) as 'junit' | 'file', path: rule.slice(at + 1) };
 }
 
-export type RewardFault = { readonly code: 'reward_missing' | 'reward_invalid'; readonly message: string };
+type RewardFault = { readonly code: 'reward_missing' | 'reward_invalid'; readonly message: string };
 export type RewardResult =
   | {
       readonly reward: number;

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { sessionUuid } from '../../src/agents/claude-code/command.ts';
 import { createStartGate } from '../../src/agents/index.ts';
-import type { EpisodeError} from '../../src/contracts/index.ts';
+import type { EpisodeError } from '../../src/contracts/index.ts';
 import { type ChatMessage } from '../../src/contracts/index.ts';
 import { parseScripts } from '../../src/policy/index.ts';
 import { usableProviders } from '../grading/open-sandbox.ts';

@@ -34,7 +34,7 @@ export interface ClaudeStage extends AsyncDisposable {
   open(provider: SandboxProviderName, input: EpisodeInput): Promise<ClaudeEpisode>;
 }
 
-export interface EpisodeInput {
+interface EpisodeInput {
   readonly prompt: string;
   readonly limits?: Partial<EffectiveLimits>;
   readonly startGate?: StartGate;

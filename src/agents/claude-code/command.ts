@@ -25,7 +25,7 @@ export interface ClaudeCodeCommand {
 }
 
 /** The model name the CLI is told. An unknown name keeps it from assuming features of a model it knows. */
-export const modelName = 'policy';
+const modelName = 'policy';
 
 /** Tools that keep an episode one linear conversation: no subagents, no web, nothing loaded later. */
 const tools = 'Bash,Read,Edit,Write,Glob,Grep';

@@ -1,1 +1,1 @@
-export { createClaudeCodeAgent, type ClaudeCodeAgentOptions } from './agent.ts';
+export { createClaudeCodeAgent } from './agent.ts';
