@@ -45,8 +45,7 @@ function floatText(value: number): string {
     const padded = String(Math.abs(exponent)).padStart(2, '0');
     return `${digits}e${exponent < 0 ? '-' : '+'}${padded}`;
   }
-  const plain =
-    Math.abs(exponent) < 7 ? String(value) : value.toFixed(Math.max(0, digits.length - 2 - exponent));
+  const plain = String(value);
   return plain.includes('.') ? plain : `${plain}.0`;
 }
 
@@ -120,7 +119,7 @@ class Reader {
       if (escape === '') throw this.#error('Unterminated string starting at', begin);
       if (escape === 'u') {
         const digits = this.#text.slice(this.#at + 2, this.#at + 6);
-        if (!/^[0-9a-fA-F]{4}$/.test(digits)) throw this.#error('Invalid \\uXXXX escape', this.#at + 2);
+        if (!/^[0-9a-fA-F]{4}$/.test(digits)) throw this.#error('Invalid \\uXXXX escape', this.#at + 1);
         text += String.fromCharCode(Number.parseInt(digits, 16));
         this.#at += 6;
         continue;

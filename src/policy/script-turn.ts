@@ -112,14 +112,22 @@ export function calledTools(turn: FilledTurn): readonly string[] {
   return turn.kind === 'raw' ? [] : turn.calls.map((call) => call.name);
 }
 
-const workdirLine = /(?:working directory|cwd)\s*:\s*`?(\/[^\s`]*)/i;
+// What the agent's command line says first, then what other agents say.
+const workdirLines = [
+  /primary working directory\s*:[ `]*(\/[^\n`]*)/i,
+  /(?:working directory|cwd)\s*:[ `]*(\/[^\n`]*)/i,
+];
 
 /** The working directory the agent names in its system or environment message; `/workspace` when it names none. */
 export function findWorkdir(messages: readonly RequestMessage[]): string {
-  for (const message of messages) {
-    if (message.role !== 'system' && message.role !== 'user') continue;
-    const found = workdirLine.exec(messageText(message))?.[1];
-    if (found !== undefined) return found.length > 1 ? found.replace(/\/+$/, '') : found;
+  const texts = messages
+    .filter((message) => message.role === 'system' || message.role === 'user')
+    .map((message) => messageText(message));
+  for (const line of workdirLines) {
+    for (const text of texts) {
+      const found = line.exec(text)?.[1]?.trim();
+      if (found !== undefined) return found.length > 1 ? found.replace(/\/+$/, '') : found;
+    }
   }
   return '/workspace';
 }
