@@ -60,7 +60,7 @@ function toSequence(chain: Chain, ends: ReadonlySet<number>, imageFrom: number):
   };
 }
 
-export interface BuiltSequences {
+interface BuiltSequences {
   readonly sequences: Sequence[];
   readonly usage: ResultSummary['usage'];
   readonly grades: Record<Grade, number>;

@@ -1,4 +1,4 @@
-export { buildSequences, type BuiltSequences } from './build-sequences.ts';
+export { buildSequences } from './build-sequences.ts';
 export { buildTrace } from './build-trace.ts';
 export { decodePayload, decodeTrace } from './payload/decode.ts';
 export { encodePayload } from './payload/encode.ts';

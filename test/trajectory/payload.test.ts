@@ -84,7 +84,7 @@ describe('a payload', () => {
   });
 
   it('has the same bytes each time', () => {
-    expect(encodePayload(longEpisode())).toEqual(encodePayload(longEpisode()));
+    expect(Buffer.compare(encodePayload(longEpisode()), encodePayload(longEpisode()))).toBe(0);
   });
 
   it('takes at most 6 bytes a token and some milliseconds for 60 thousand tokens', () => {
@@ -97,12 +97,12 @@ describe('a payload', () => {
   });
 
   it('stores a prefix that sequences share once', () => {
-    const shared = Array.from({ length: 5000 }, (_, index) => index);
-    const calls = Array.from({ length: 20 }, (_, index) => call(index, [...shared, 9000 + index], [1, 2]));
+    const shared = Array.from({ length: 1000 }, (_, index) => index);
+    const calls = Array.from({ length: 8 }, (_, index) => call(index, [...shared, 9000 + index], [1, 2]));
     const payload = payloadOf(calls);
-    expect(payload.sequences).toHaveLength(20);
+    expect(payload.sequences).toHaveLength(8);
     const bytes = encodePayload({ ...payload, trace: noTrace });
-    expect(bytes.length).toBeLessThan(5000 * 4 + 20 * 500);
+    expect(bytes.length).toBeLessThan(1000 * 4 + 8 * 500);
     expect(decodePayload(bytes).sequences).toEqual(payload.sequences);
   });
 
@@ -157,9 +157,9 @@ describe('a payload of a faulty writer', () => {
 
 describe('a damaged payload', () => {
   const bytes = encodePayload(twoTurns);
-  const failure = (damaged: Uint8Array): unknown => {
+  const failure = (damaged: Uint8Array, decode: (bytes: Uint8Array) => unknown = decodeTrace): unknown => {
     try {
-      decodeTrace(damaged);
+      decode(damaged);
     } catch (error) {
       return error;
     }
@@ -170,8 +170,10 @@ describe('a damaged payload', () => {
     for (let at = 0; at < bytes.length; at += 1) {
       const damaged = Uint8Array.from(bytes);
       damaged[at]! ^= 1 << (at % 8);
-      expect(() => decodePayload(damaged), `byte ${at}`).toThrow(PayloadError);
-      expect(failure(damaged), `byte ${at}`).toBeInstanceOf(PayloadError);
+      if (!(
+        failure(damaged) instanceof PayloadError && failure(damaged, decodePayload) instanceof PayloadError
+      ))
+        expect.fail(`byte ${at} was taken for right`);
     }
   });
 

@@ -16,7 +16,7 @@ describe('a logprob in an export', () => {
           value === 0 ? 0 : value,
         );
       }),
-      { numRuns: 5000 },
+      { numRuns: 3000 },
     );
   });
 
@@ -36,7 +36,7 @@ describe('a logprob in an export', () => {
           .replace(/^0+/, '');
         expect(digits.replace(/0+$/, '').length).toBeLessThanOrEqual(9);
       }),
-      { numRuns: 5000 },
+      { numRuns: 3000 },
     );
   });
 });

@@ -4,7 +4,7 @@ import { mean, tally, type Tally } from './tally.ts';
 import { tokenBuckets, type TokenBucket } from './token-buckets.ts';
 
 /** One row of the results table. */
-export interface TaskSummary extends Tally {
+interface TaskSummary extends Tally {
   readonly task_key: string;
   readonly passed: number;
   /** Chance that one sample passes; null when none was scored. */
@@ -15,7 +15,7 @@ export interface TaskSummary extends Tally {
   readonly k: number;
 }
 
-export interface RunSummary {
+interface RunSummary {
   /** In order of first appearance. */
   readonly tasks: readonly TaskSummary[];
   /** Counts over all results; `pass_at_1` and `pass_at_n` are means over tasks, as each task counts once. */
@@ -27,7 +27,7 @@ export interface RunSummary {
   };
 }
 
-export interface SummaryOptions {
+interface SummaryOptions {
   /** Task key -> the reward that counts as a pass: the top of the task's `reward_range`. Default: 1. */
   readonly tops?: ReadonlyMap<string, number>;
 }

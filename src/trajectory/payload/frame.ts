@@ -5,10 +5,10 @@ import { PayloadError } from './payload.ts';
 const magic = 0x4c505052;
 
 /** The version this code writes and the only one it reads. */
-export const payloadVersion = 1;
+const payloadVersion = 1;
 
 /** Bytes before the first section. A multiple of 4, so that the token arrays are aligned. */
-export const preambleBytes = 32;
+const preambleBytes = 32;
 
 const checksumAt = 8;
 const checkedFrom = 12;
