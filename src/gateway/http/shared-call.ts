@@ -59,6 +59,11 @@ export class SharedCall {
     return this.#clients > 0 && this.#state === 'answered';
   }
 
+  /** Clients that wait for it or are being answered. */
+  get clients(): number {
+    return this.#clients;
+  }
+
   get answer(): ChatAnswer | null {
     return this.#answer;
   }
@@ -99,6 +104,11 @@ export class SharedCalls {
 
   constructor(grace: number | undefined) {
     this.#graceMs = grace;
+  }
+
+  /** Whether every client of every call has left or has its answer. */
+  idle(): boolean {
+    return [...this.#calls.values()].every((call) => call.clients === 0);
   }
 
   /** Waits until no answer is on its way to a client any more, at most `ms`. */
