@@ -1,8 +1,8 @@
 -- Acknowledges one closed group for one reader. When that was the last registered reader, frees the group's payloads.
 -- Readers are the consumer groups of the stream. Of a group that a newer generation took over, only the payloads of
 -- superseded results are freed: the others are in the newer group as well, and go with it.
--- KEYS  1 groups stream  2 group of generation 0  3 group of the next generation  4.. payloads
--- ARGV  1 reader  2 entry id  3 generation  4.. episode ids, in the order of the payloads
+-- KEYS  1 groups stream  2 group of generation 0  3 group of the next generation
+-- ARGV  1 reader  2 entry id  3 generation  4.. results, two each: episode id, name of its payload
 -- Reply {entries acknowledged now, payloads freed}
 local acked = redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])
 local function parts(id)
@@ -31,9 +31,9 @@ if tonumber(redis.call('HGET', KEYS[2], 'latest') or 0) > tonumber(ARGV[3]) then
   end
 end
 local freed = 0
-for i = 4, #KEYS do
+for i = 4, #ARGV, 2 do
   if not superseded or superseded[ARGV[i]] then
-    freed = freed + redis.call('UNLINK', KEYS[i])
+    freed = freed + redis.call('UNLINK', ARGV[i + 1])
   end
 end
 return { acked, freed }
