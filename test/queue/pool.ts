@@ -1,10 +1,5 @@
 import { Redis } from 'ioredis';
-import {
-  taskSchema,
-  type Lane,
-  type ResultSummary,
-  type Task,
-} from '../../src/contracts/index.ts';
+import { taskSchema, type Lane, type ResultSummary, type Task } from '../../src/contracts/index.ts';
 import {
   createQueue,
   groupField,
