@@ -3,13 +3,13 @@ import type { ChatRequestBody } from './chat-request.ts';
 import type { TurnContent } from './chat-template.ts';
 import { faultOf, type Fault } from './faults.ts';
 import { assemble, type Generation, type Step } from './generation.ts';
-import type { Scored } from './sampler.ts';
+import { scored, type Scored } from './sampler.ts';
 import { decodeTokens } from './tokenizer.ts';
 
 interface TopLogprob {
   token: string;
   logprob: number | string | null;
-  bytes: number[];
+  bytes: readonly number[];
 }
 
 export interface LogprobEntry extends TopLogprob {
@@ -53,20 +53,35 @@ export const nanMark = '\u0000nan\u0000';
 
 export const newCallId = (): string => `chatcmpl-tool-${randomBytes(16).toString('hex')}`;
 
+const shown = new Map<number, { text: string; bytes: readonly number[] }>();
+
+/** A token's text, and the bytes of that text: half a character shows as U+FFFD in both. */
+function shownToken(id: number): { text: string; bytes: readonly number[] } {
+  let found = shown.get(id);
+  if (found === undefined) {
+    const text = decodeTokens([id]);
+    found = { text, bytes: [...Buffer.from(text)] };
+    shown.set(id, found);
+  }
+  return found;
+}
+
 function entryOf(step: Step, request: ChatRequestBody, raw: boolean): LogprobEntry {
   const one = ({ id, logprob }: Scored): TopLogprob => {
-    const text = decodeTokens([id]);
+    const { text, bytes } = shownToken(id);
     return {
       token: request.return_tokens_as_token_ids ? `token_id:${id}` : text,
       logprob: Math.max(Math.fround(logprob), -9999),
-      bytes: [...Buffer.from(text)],
+      bytes,
     };
   };
   const { draw } = step;
   const sampled = { id: draw.id, logprob: raw ? draw.raw : draw.processed };
-  const others = (raw ? draw.rawAll : draw.processedAll).filter(({ id }) => id !== draw.id);
+  const count = request.top_logprobs ?? 0;
+  if (count === 0) return { ...one(sampled), top_logprobs: [] };
+  const others = scored(raw ? draw.rawFrom : draw.processedFrom).filter(({ id }) => id !== draw.id);
   // The sampled token comes first whatever its rank, as in the engine.
-  const top = [sampled, ...others].slice(0, request.top_logprobs ?? 0).map(one);
+  const top = [sampled, ...others].slice(0, count).map(one);
   return { ...one(sampled), top_logprobs: top };
 }
 

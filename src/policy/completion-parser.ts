@@ -1,6 +1,6 @@
 import type { TurnContent } from './chat-template.ts';
 import { specialId, specialText } from './special-tokens.ts';
-import { isSpecial, tokenBytes } from './tokenizer.ts';
+import { asciiText, isSpecial, tokenBytes } from './tokenizer.ts';
 import { completeLength, decodeBytes } from './wtf8.ts';
 
 /** What one token adds to the message, as a streamed delta would say it. */
@@ -36,8 +36,11 @@ export class CompletionParser {
   }
 
   push(id: number): Delta[] {
-    if (!isSpecial(id)) return this.#text(tokenBytes(id), false);
-    const deltas = this.#text(new Uint8Array(0), true);
+    if (!isSpecial(id)) {
+      const ascii = this.#held.length === 0 ? asciiText(id) : undefined;
+      return ascii === undefined ? this.#bytes(tokenBytes(id), false) : this.#text(ascii);
+    }
+    const deltas = this.#bytes(new Uint8Array(0), true);
     if (id === think && this.#mode === 'content') this.#mode = 'reasoning';
     else if (id === thinkEnd && this.#mode === 'reasoning') this.#mode = 'content';
     else if (id === call || id === callEnd) deltas.push(...this.#markup(id));
@@ -46,7 +49,7 @@ export class CompletionParser {
 
   /** Bytes that never became a character, at the end. */
   flush(): Delta[] {
-    return this.#text(new Uint8Array(0), true);
+    return this.#bytes(new Uint8Array(0), true);
   }
 
   #markup(id: number): Delta[] {
@@ -73,12 +76,16 @@ export class CompletionParser {
     return [{ kind: 'call', index: this.#calls.length - 1, name: this.#name }];
   }
 
-  #text(bytes: Uint8Array, all: boolean): Delta[] {
+  #bytes(bytes: Uint8Array, all: boolean): Delta[] {
+    if (bytes.length === 0 && this.#held.length === 0) return [];
     const joined = this.#held.length === 0 ? bytes : Buffer.concat([this.#held, bytes]);
     const edge = all ? joined.length : completeLength(joined);
     this.#held = joined.subarray(edge);
     const text = decodeBytes(joined.subarray(0, edge));
-    if (text === '') return [];
+    return text === '' ? [] : this.#text(text);
+  }
+
+  #text(text: string): Delta[] {
     if (this.#mode === 'reasoning') {
       this.#reasoning += text;
       return [{ kind: 'reasoning', text }];

@@ -47,6 +47,8 @@ interface Writing {
   readonly units: Uint16Array;
   readonly option: number;
   weight: number;
+  /** What it may go on with at the present place. */
+  next: readonly Candidate[];
 }
 
 export interface WeightedWriting {
@@ -73,16 +75,26 @@ export class NextToken {
       units: unitsOf(parts),
       option,
       weight: weight / total,
+      next: [],
     }));
+    this.#look();
+  }
+
+  #look(): void {
+    for (const writing of this.#writings) {
+      writing.next = segmentation(writing.units, this.#at, this.#previous, this.#splitRate);
+    }
   }
 
   /** In order of id; probabilities add up to 1. */
-  candidates(): Candidate[] {
+  candidates(): readonly Candidate[] {
+    const [only] = this.#writings;
+    if (only !== undefined && this.#writings.length === 1) {
+      return only.next.length === 1 ? only.next : [...only.next].sort((a, b) => a.id - b.id);
+    }
     const sums = new Map<number, number>();
-    for (const { units, weight } of this.#writings) {
-      for (const { id, p } of segmentation(units, this.#at, this.#previous, this.#splitRate)) {
-        sums.set(id, (sums.get(id) ?? 0) + weight * p);
-      }
+    for (const { next, weight } of this.#writings) {
+      for (const { id, p } of next) sums.set(id, (sums.get(id) ?? 0) + weight * p);
     }
     return [...sums].map(([id, p]) => ({ id, p: Math.min(1, p) })).sort((a, b) => a.id - b.id);
   }
@@ -92,9 +104,7 @@ export class NextToken {
     const kept: Writing[] = [];
     let total = 0;
     for (const writing of this.#writings) {
-      const found = segmentation(writing.units, this.#at, this.#previous, this.#splitRate).find(
-        (candidate) => candidate.id === id,
-      );
+      const found = writing.next.find((candidate) => candidate.id === id);
       if (found === undefined) continue;
       writing.weight *= found.p;
       total += writing.weight;
@@ -104,6 +114,7 @@ export class NextToken {
     this.#writings = kept;
     this.#at += length;
     this.#previous = id;
+    this.#look();
   }
 
   /** The options that can still be meant, most likely first. */

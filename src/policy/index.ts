@@ -3,6 +3,11 @@ export type { FaultInput } from './faults.ts';
 export type { SampledCall } from './sample-log.ts';
 export { loadScripts, parseScripts, ScriptFileError } from './script-file.ts';
 export type { Script } from './script-schema.ts';
-export { startScriptedPolicy, type ScriptedPolicy, type ScriptedPolicyOptions } from './scripted-policy.ts';
+export {
+  PolicyStartError,
+  startScriptedPolicy,
+  type ScriptedPolicy,
+  type ScriptedPolicyOptions,
+} from './scripted-policy.ts';
 export { decodeTokens, encodeText } from './tokenizer.ts';
 export { vocabularySize } from './vocabulary.ts';

@@ -35,6 +35,8 @@ export class SampleLog {
   constructor(capacity: number, path: string | undefined) {
     this.#capacity = capacity;
     this.#path = path;
+    // A path that cannot be written is told at start, not at the first answer.
+    if (path !== undefined) appendFileSync(path, '');
   }
 
   add(call: SampledCall): void {

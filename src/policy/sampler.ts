@@ -24,8 +24,9 @@ export interface Draw {
   readonly processed: number;
   /** Log of its probability before temperature, penalties, bias and truncation. */
   readonly raw: number;
-  readonly processedAll: readonly Scored[];
-  readonly rawAll: readonly Scored[];
+  /** The distribution it was picked from, and the one before temperature, penalties, bias and truncation. */
+  readonly processedFrom: readonly Candidate[];
+  readonly rawFrom: readonly Candidate[];
 }
 
 /** How often each token was sampled so far, and which stand in the prompt. */
@@ -79,10 +80,12 @@ function truncated(
   return kept.map(({ id, p }) => ({ id, p: p / total }));
 }
 
-const scored = (distribution: readonly { id: number; p: number }[]): Scored[] =>
-  [...distribution]
+/** Most likely first. */
+export function scored(distribution: readonly Candidate[]): Scored[] {
+  return [...distribution]
     .sort((a, b) => b.p - a.p || a.id - b.id)
     .map(({ id, p }) => ({ id, logprob: Math.log(p) }));
+}
 
 /**
  * Draws one token. Order as in vLLM: penalties and bias, temperature, min_p, top_k, top_p. Greedy (temperature 0)
@@ -94,12 +97,17 @@ export function draw(
   counts: TokenCounts,
   uniform: () => number,
 ): Draw {
+  const [only] = candidates;
+  if (only !== undefined && candidates.length === 1) {
+    // Whatever temperature and penalties are, one candidate has it all.
+    return { id: only.id, processed: 0, raw: 0, processedFrom: candidates, rawFrom: candidates };
+  }
   const logits = penalised(candidates, settings, counts);
   const greedy = settings.temperature === 0;
   const temperature = greedy ? 1 : settings.temperature;
   const tempered = softmax(logits.map(({ id, logit }) => ({ id, logit: logit / temperature })));
   const final = greedy ? tempered : truncated(tempered, settings);
-  const ordered = [...final].sort((a, b) => b.p - a.p || a.id - b.id);
+  const ordered = greedy ? [...final].sort((a, b) => b.p - a.p || a.id - b.id) : final;
   let picked = ordered[0];
   if (!greedy && ordered.length > 1) {
     let rest = uniform();
@@ -115,7 +123,7 @@ export function draw(
     id,
     processed: Math.fround(Math.log(p)),
     raw: Math.fround(Math.log(rawP)),
-    processedAll: scored(final),
-    rawAll: scored(candidates),
+    processedFrom: final,
+    rawFrom: candidates,
   };
 }

@@ -194,7 +194,27 @@ async function respond(
   );
 }
 
-/** Starts a scripted policy: a vLLM-compatible server that plays scripts. See docs/policy.md. */
+/** The server cannot start: one line naming what stands in the way. */
+export class PolicyStartError extends Error {
+  constructor(message: string, options: { cause: unknown }) {
+    super(message, options);
+    this.name = 'PolicyStartError';
+  }
+}
+
+const codeOf = (cause: unknown): string => (cause as NodeJS.ErrnoException).code ?? String(cause);
+
+function openLog(options: ScriptedPolicyOptions): SampleLog {
+  try {
+    return new SampleLog(options.keepSamples ?? 2_000, options.samplesLog);
+  } catch (cause) {
+    throw new PolicyStartError(`cannot write the samples log ${options.samplesLog} (${codeOf(cause)})`, {
+      cause,
+    });
+  }
+}
+
+/** Starts a scripted policy: a vLLM-compatible server that plays scripts. See docs/policy.md. Throws `PolicyStartError`. */
 export async function startScriptedPolicy(options: ScriptedPolicyOptions): Promise<ScriptedPolicy> {
   const host = options.host ?? '127.0.0.1';
   const model = options.model ?? 'scripted';
@@ -202,7 +222,7 @@ export async function startScriptedPolicy(options: ScriptedPolicyOptions): Promi
   const maxModelLen = options.maxModelLen ?? 32_768;
   const template = options.template ?? 'plain';
   const memory = new TurnMemory(options.memoryTurns ?? 20_000);
-  const samples = new SampleLog(options.keepSamples ?? 2_000, options.samplesLog);
+  const samples = openLog(options);
   const faults = new FaultQueue();
   if (options.faults !== undefined) faults.add(options.faults);
   const completions = new Completions({
@@ -225,7 +245,11 @@ export async function startScriptedPolicy(options: ScriptedPolicyOptions): Promi
   server.keepAliveTimeout = 75_000;
   server.requestTimeout = 0;
   server.listen(options.port ?? 0, host);
-  await once(server, 'listening');
+  try {
+    await once(server, 'listening');
+  } catch (cause) {
+    throw new PolicyStartError(`cannot listen on ${host}:${options.port ?? 0} (${codeOf(cause)})`, { cause });
+  }
   const { port } = server.address() as AddressInfo;
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${port}`,

@@ -40,6 +40,12 @@ export function tokenBytes(id: number): Uint8Array {
   return text === undefined ? empty : encodeBytes(text);
 }
 
+/** Text of a token that is ASCII through and through; undefined for all others. */
+export function asciiText(id: number): string | undefined {
+  if (id >= firstPieceId) return pieces[id - firstPieceId];
+  return id < 128 ? String.fromCharCode(id) : undefined;
+}
+
 export function isToken(id: number): boolean {
   return Number.isInteger(id) && tokenBytes(id).length > 0;
 }

@@ -209,3 +209,13 @@ describe('a fault that was asked for', () => {
     expect(() => policy.fault({ kind: 'status', status: 99 })).toThrow('faults: ');
   });
 });
+
+it('a port that is taken, or a log that cannot be written, is told at start', async () => {
+  await using policy = await policyWith(turns);
+  await expect(policyWith(turns, { port: policy.port })).rejects.toThrow(
+    `cannot listen on 127.0.0.1:${policy.port} (EADDRINUSE)`,
+  );
+  await expect(policyWith(turns, { samplesLog: '/nowhere/log' })).rejects.toThrow(
+    'cannot write the samples log /nowhere/log (ENOENT)',
+  );
+});

@@ -78,8 +78,8 @@ describe('drawing a token', () => {
   it('follows the penalties', () => {
     const counts = { output: new Map([[1, 2]]), prompt: new Set([2]) };
     const p = (settings: SamplingSettings): number[] => {
-      const all = draw(three, settings, counts, () => 0).processedAll;
-      return three.map(({ id }) => Math.exp(all.find((one) => one.id === id)?.logprob ?? 0));
+      const all = draw(three, settings, counts, () => 0).processedFrom;
+      return three.map(({ id }) => all.find((one) => one.id === id)?.p ?? 0);
     };
     const share = (weights: number[]): number[] =>
       weights.map((weight) => weight / weights.reduce((sum, one) => sum + one, 0));
@@ -102,7 +102,7 @@ describe('the distribution over the next token', () => {
         expect(ids.at(-1)).toBe(endOfTurn);
         expect(writings).toContain(decodeTokens(ids, true));
         for (const { draw: drawn } of steps) {
-          const total = drawn.rawAll.reduce((sum, one) => sum + Math.exp(one.logprob), 0);
+          const total = drawn.rawFrom.reduce((sum, one) => sum + one.p, 0);
           expect(total).toBeCloseTo(1, 9);
           expect(drawn.processed).toBeLessThanOrEqual(0);
         }
