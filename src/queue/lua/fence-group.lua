@@ -28,7 +28,7 @@ else
   for slot in string.gmatch(old[1], '[^,]+') do
     count_result(KEYS[1], string.sub(slot, 1, 1), string.sub(slot, 2), 0, -1)
   end
-  redis.call('HINCRBY', KEYS[1], 'sampled_tokens', -tonumber(old[2] or 0))
+  redis.call('HINCRBY', KEYS[1], 'sampled_tokens', string.format('%d', -tonumber(old[2] or 0)))
   redis.call('HINCRBY', KEYS[1], 'closed_groups', -1)
 end
 local carried = {}

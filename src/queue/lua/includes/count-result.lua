@@ -9,5 +9,5 @@ local function count_result(run_key, letter, reward, tokens, sign)
     redis.call('HINCRBY', run_key, 'scored', sign)
     redis.call('HINCRBYFLOAT', run_key, 'reward_sum', sign == 1 and reward or string.format('%.17g', -tonumber(reward)))
   end
-  redis.call('HINCRBY', run_key, 'sampled_tokens', sign * tonumber(tokens))
+  redis.call('HINCRBY', run_key, 'sampled_tokens', string.format('%d', sign * tonumber(tokens)))
 end
