@@ -3,8 +3,7 @@ import { DockerProvider } from './docker/docker-provider.ts';
 import { LocalProvider } from './local/local-provider.ts';
 import type { SandboxProvider } from './sandbox.ts';
 
-export const sandboxProviderNames = ['docker', 'local'] as const;
-export type SandboxProviderName = (typeof sandboxProviderNames)[number];
+export type SandboxProviderName = 'docker' | 'local';
 
 export interface SandboxProviderOptions {
   /** Docker image of tasks that name none. Default: `rollpool-sandbox:bookworm`. */

@@ -7,7 +7,6 @@ export {
 } from './claude-cli.ts';
 export {
   createSandboxProvider,
-  sandboxProviderNames,
   type SandboxProviderName,
   type SandboxProviderOptions,
 } from './create-provider.ts';

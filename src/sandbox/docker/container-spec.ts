@@ -4,7 +4,7 @@ import { taskFailure } from '../sandbox-failure.ts';
 import type { SandboxRequest } from '../sandbox.ts';
 import { homes, uids } from './users.ts';
 
-export const gatewayMount = '/gw';
+const gatewayMount = '/gw';
 export const gatewaySocket = `${gatewayMount}/gw.sock`;
 export const cliMount = '/opt/rollpool/claude';
 
@@ -25,7 +25,7 @@ export interface SpecOptions {
 }
 
 /** Deterministic, so that a container whose creation was never answered can be found by its name. */
-export function containerName(nonce: string): string {
+function containerName(nonce: string): string {
   return `rollpool-${nonce.replace(/[^a-zA-Z0-9_.-]/g, '_')}`;
 }
 

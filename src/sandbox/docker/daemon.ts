@@ -15,11 +15,11 @@ export function connectDocker(host: string | null): Docker {
 }
 
 export function statusOf(error: unknown): number | undefined {
-  return (error as DaemonError).statusCode;
+  return (error as Partial<DaemonError> | null | undefined)?.statusCode;
 }
 
 /** Whether the daemon itself could not be reached or hung up. */
-export function isUnreachable(error: unknown): boolean {
+function isUnreachable(error: unknown): boolean {
   const { statusCode, code, message } = error as DaemonError;
   if (statusCode !== undefined) return false;
   return (
@@ -30,7 +30,7 @@ export function isUnreachable(error: unknown): boolean {
 }
 
 /** Maps what dockerode threw to an infra failure that says in one line what was being done and why it failed. */
-export function daemonFailure(doing: string, error: unknown): EpisodeError {
+function daemonFailure(doing: string, error: unknown): EpisodeError {
   if (error instanceof EpisodeError) return error;
   const why = reasonOf(error);
   if (isUnreachable(error)) {

@@ -1,11 +1,11 @@
 import type Docker from 'dockerode';
-import { EpisodeError } from '../../contracts/index.ts';
 import { crashPoint, silentLogger, type Logger } from '../../observe/index.ts';
-import { infraFailure, reasonOf, taskFailure } from '../sandbox-failure.ts';
+import { infraFailure, reasonOf } from '../sandbox-failure.ts';
 import type { ReapFilter, ReapReport, Sandbox, SandboxProvider, SandboxRequest } from '../sandbox.ts';
+import { bootFailure, startFailure, type BootContext } from './boot-failure.ts';
 import { checkSpec, cliMount, containerOptions, type HostFacts } from './container-spec.ts';
 import { ControlChannel } from './control-channel.ts';
-import { connectDocker, daemonCall, isUnreachable, removeContainer, statusOf } from './daemon.ts';
+import { connectDocker, daemonCall, removeContainer } from './daemon.ts';
 import { DockerSandbox } from './docker-sandbox.ts';
 import { reapContainers } from './reap-containers.ts';
 
@@ -23,7 +23,7 @@ export interface DockerProviderOptions {
   readonly log?: Logger;
 }
 
-export const defaultImage = 'rollpool-sandbox:bookworm';
+const defaultImage = 'rollpool-sandbox:bookworm';
 
 /** Sandboxes as containers of a Docker daemon on this machine. */
 export class DockerProvider implements SandboxProvider {
@@ -61,11 +61,12 @@ export class DockerProvider implements SandboxProvider {
       host,
       expiresAt: Date.now() + request.ttl_seconds * 1000,
     });
+    const context: BootContext = { image, isDefaultImage: image === this.#image, request };
     crashPoint('sandbox.create:before');
-    const container = await this.#createContainer(options, image, request);
+    const container = await this.#createContainer(options, context);
     let control: ControlChannel | undefined;
     try {
-      control = await this.#start(container, image, request);
+      control = await this.#start(container, context);
       crashPoint('sandbox.create:after');
       return new DockerSandbox({
         docker: this.#docker,
@@ -74,7 +75,6 @@ export class DockerProvider implements SandboxProvider {
         workdir: request.spec.workdir.replace(/(?<=.)\/+$/, ''),
         cliPath: request.cli_binary === null ? null : cliMount,
         pidsLimit: this.#pidsLimit,
-        log: this.#log,
       });
     } catch (error) {
       control?.close();
@@ -142,12 +142,11 @@ export class DockerProvider implements SandboxProvider {
 
   async #createContainer(
     options: Docker.ContainerCreateOptions,
-    image: string,
-    request: SandboxRequest,
+    context: BootContext,
   ): Promise<Docker.Container> {
     const creation = this.#docker.createContainer(options);
     try {
-      return await daemonCall('create container', bootCallMs, () => creation, request.signal);
+      return await daemonCall('create container', bootCallMs, () => creation, context.request.signal);
     } catch (error) {
       const abandoned = creation
         .then(
@@ -157,12 +156,13 @@ export class DockerProvider implements SandboxProvider {
         .catch(() => undefined)
         .finally(() => this.#abandoned.delete(abandoned));
       this.#abandoned.add(abandoned);
-      throw this.#bootFailure(error, image, request);
+      throw bootFailure(error, context);
     }
   }
 
   /** Starts the container and waits until its main process has prepared it. */
-  async #start(container: Docker.Container, image: string, request: SandboxRequest): Promise<ControlChannel> {
+  async #start(container: Docker.Container, context: BootContext): Promise<ControlChannel> {
+    const { request } = context;
     let control: ControlChannel | undefined;
     try {
       const stream = await daemonCall(
@@ -186,70 +186,7 @@ export class DockerProvider implements SandboxProvider {
       return control;
     } catch (error) {
       control?.close();
-      throw await this.#startFailure(error, container, image, request);
+      throw await startFailure(error, container, context);
     }
-  }
-
-  async #startFailure(
-    error: unknown,
-    container: Docker.Container,
-    image: string,
-    request: SandboxRequest,
-  ): Promise<unknown> {
-    if (error === request.signal.reason) return error;
-    const noBash = taskFailure('no_bash', `sandbox.image: ${image} has no bash, which sandboxes need`);
-    if (/exec: "bash": executable file not found/.test(reasonOf(error))) return noBash;
-    if (error instanceof EpisodeError && error.failure.code === 'sandbox_gone') {
-      const state = await daemonCall('inspect container', removeMs, () => container.inspect()).catch(
-        () => null,
-      );
-      if (state?.State.ExitCode === 127) return noBash;
-      if (state !== null) {
-        return infraFailure(
-          'boot_failed',
-          `the main process of a container of ${image} ended at once with ${state.State.ExitCode}${state.State.OOMKilled ? ' (out of memory)' : ''}`,
-          { phase: 'boot', cause: error },
-        );
-      }
-    }
-    if (error instanceof EpisodeError && error.failure.code === 'sandbox_refused') {
-      return taskFailure('image_unfit', `sandbox.image: ${image} cannot be prepared: ${error.message}`);
-    }
-    return this.#bootFailure(error, image, request);
-  }
-
-  #bootFailure(error: unknown, image: string, request: SandboxRequest): unknown {
-    if (request.signal.aborted && error === request.signal.reason) return error;
-    const cause = error instanceof Error ? error.cause : undefined;
-    const why = reasonOf(cause ?? error);
-    if (statusOf(cause ?? {}) === 404 && /no such image/i.test(why)) {
-      const hint = image === this.#image ? ' (scripts/build-sandbox-image builds the default one)' : '';
-      return taskFailure(
-        'image_missing',
-        `sandbox.image: ${image} is not on this machine: docker pull or build it${hint}`,
-      );
-    }
-    if (/bind source path does not exist/.test(why)) {
-      const cli = request.cli_binary !== null && why.includes(request.cli_binary);
-      return infraFailure(
-        'mount_missing',
-        `${cli ? request.cli_binary : request.gateway_dir} cannot be mounted: the Docker daemon (DOCKER_HOST) must run ` +
-          'on this machine and share its files',
-        { phase: 'boot', cause: error },
-      );
-    }
-    if (/invalid reference format/.test(why)) {
-      return taskFailure(
-        'image_missing',
-        `sandbox.image: ${JSON.stringify(image)} is not the name of an image`,
-      );
-    }
-    if (error instanceof EpisodeError) {
-      return new EpisodeError({ ...error.failure, phase: 'boot' }, { cause: error });
-    }
-    return infraFailure(isUnreachable(error) ? 'docker_unreachable' : 'boot_failed', reasonOf(error), {
-      phase: 'boot',
-      cause: error,
-    });
   }
 }

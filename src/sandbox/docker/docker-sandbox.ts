@@ -1,9 +1,9 @@
 import { PassThrough, Writable } from 'node:stream';
 import type Docker from 'dockerode';
 import type { Files } from '../../contracts/index.ts';
-import { crashPoint, type Logger } from '../../observe/index.ts';
+import { crashPoint } from '../../observe/index.ts';
+import { killOnAbort, runBounded } from '../bounded-command.ts';
 import { OutputTail } from '../output-tail.ts';
-import { taskFailure } from '../sandbox-failure.ts';
 import type {
   ExecOptions,
   ExecResult,
@@ -13,33 +13,24 @@ import type {
   SandboxUser,
   SpawnOptions,
 } from '../sandbox.ts';
-import { packFiles, unpackFile } from './archive.ts';
 import { startExec, type RunningExec } from './container-exec.ts';
-import { gatewaySocket, hasMemoryTmp } from './container-spec.ts';
+import { ContainerFiles } from './container-files.ts';
+import { gatewaySocket } from './container-spec.ts';
 import type { ControlChannel } from './control-channel.ts';
 import { daemonCall, removeContainer } from './daemon.ts';
+import type { Sink } from './demultiplex.ts';
 import { killUser } from './kill-user.ts';
 import { homes, uids } from './users.ts';
 
 const answerMs = 30_000;
-const archiveMs = 60_000;
 const ownMs = 120_000;
 const removeMs = 60_000;
 /** How long killing a command's tree may take before the whole user's processes are killed. */
 const killMs = 15_000;
 const defaultOutputBytes = 64 * 1024;
 
-/** A path as init.sh takes it: for `printf %b`, and without a space at its end that `read` would strip. */
-function escaped(path: string): string {
-  return path.replaceAll('\\', '\\x5c').replaceAll(' ', '\\x20');
-}
-
-function hasControlCharacter(path: string): boolean {
-  return /[\x00-\x1f\x7f]/.test(path);
-}
-
 /** Takes what a stream can hold and waits for its reader then. A stream that was closed takes everything. */
-function pacedSink(stream: PassThrough): (chunk: Buffer) => void | Promise<void> {
+function pacedSink(stream: PassThrough): Sink {
   return (chunk) => {
     if (stream.destroyed || stream.write(chunk)) return;
     return new Promise<void>((resolve) => {
@@ -61,7 +52,6 @@ export interface DockerSandboxParts {
   readonly workdir: string;
   readonly cliPath: string | null;
   readonly pidsLimit: number;
-  readonly log: Logger;
 }
 
 /** A container. The agent is uid 1000 in it, the grader uid 1001, and both can become nobody else. */
@@ -74,10 +64,12 @@ export class DockerSandbox implements Sandbox {
   readonly cli_path: string | null;
   readonly gateway_socket = gatewaySocket;
   readonly #parts: DockerSandboxParts;
+  readonly #files: ContainerFiles;
   #disposal: Promise<void> | undefined;
 
   constructor(parts: DockerSandboxParts) {
     this.#parts = parts;
+    this.#files = new ContainerFiles(parts.container, parts.control, parts.workdir);
     this.id = parts.container.id;
     this.workdir = parts.workdir;
     this.cli_path = parts.cliPath;
@@ -95,34 +87,19 @@ export class DockerSandbox implements Sandbox {
     });
     running.stdin.end(options.stdin ?? '');
 
-    let interruption: 'deadline' | 'abort' | undefined;
-    let killing: Promise<void> = Promise.resolve();
-    const interrupt = (by: 'deadline' | 'abort'): void => {
-      if (interruption !== undefined) return;
-      interruption = by;
-      killing = this.#killTree(running, user);
+    const { code, timedOut } = await runBounded(
+      { exited: running.exited, kill: () => this.#killTree(running, user) },
+      options,
+    );
+    if (!timedOut && (code === null || code > 128)) await this.#assertAlive();
+    return {
+      exit_code: code,
+      timed_out: timedOut,
+      stdout: stdout.text(),
+      stderr: stderr.text(),
+      stdout_bytes: stdout.written,
+      stderr_bytes: stderr.written,
     };
-    const timer = setTimeout(() => interrupt('deadline'), options.timeout_ms);
-    const onAbort = (): void => interrupt('abort');
-    options.signal?.addEventListener('abort', onAbort, { once: true });
-    if (options.signal?.aborted) onAbort();
-    try {
-      const code = await running.exited;
-      await killing;
-      if (interruption === 'abort') throw options.signal?.reason;
-      if (interruption === undefined && (code === null || code > 128)) await this.#assertAlive();
-      return {
-        exit_code: interruption === 'deadline' ? null : code,
-        timed_out: interruption === 'deadline',
-        stdout: stdout.text(),
-        stderr: stderr.text(),
-        stdout_bytes: stdout.written,
-        stderr_bytes: stderr.written,
-      };
-    } finally {
-      clearTimeout(timer);
-      options.signal?.removeEventListener('abort', onAbort);
-    }
   }
 
   async spawn(command: string | readonly string[], options: SpawnOptions): Promise<SandboxProcess> {
@@ -134,32 +111,23 @@ export class DockerSandbox implements Sandbox {
       stdout: pacedSink(stdout),
       stderr: pacedSink(stderr),
     });
-    let exited = false;
-    const onAbort = (): void => void kill().catch(() => undefined);
-    const finished = running.exited.then(async (code) => {
-      exited = true;
-      options.signal?.removeEventListener('abort', onAbort);
+    let ended = false;
+    const exited = running.exited.then(async (code) => {
+      ended = true;
       stdout.end();
       stderr.end();
       // Killed with its container, or by somebody inside?
-      const gone =
-        code !== null &&
-        code > 128 &&
-        (await this.#assertAlive().then(
-          () => false,
-          () => true,
-        ));
+      const gone = code !== null && code > 128 && (await this.#isGone());
       return gone ? null : code;
     });
     const kill = async (): Promise<void> => {
-      if (!exited) await this.#killTree(running, user);
+      if (!ended) await this.#killTree(running, user);
       // What nobody reads any more must not hold the end back.
       stdout.resume();
       stderr.resume();
-      await finished;
+      await exited;
     };
-    options.signal?.addEventListener('abort', onAbort, { once: true });
-    if (options.signal?.aborted) onAbort();
+    killOnAbort({ exited, kill }, options.signal);
     return {
       stdin: new Writable({
         write: (chunk: Buffer, _encoding, done) => {
@@ -173,7 +141,7 @@ export class DockerSandbox implements Sandbox {
       }),
       stdout,
       stderr,
-      exited: finished,
+      exited,
       kill,
       [Symbol.asyncDispose]: kill,
     };
@@ -183,23 +151,11 @@ export class DockerSandbox implements Sandbox {
     files: Files,
     options: { base?: string; owner?: SandboxUser; mode?: number } = {},
   ): Promise<void> {
-    if (Object.keys(files).length === 0) return;
-    const base = options.base ?? this.workdir;
-    for (const path of [base, ...Object.keys(files)]) {
-      if (hasControlCharacter(path) || path.split('/').includes('..')) {
-        throw taskFailure('bad_path', `files: ${JSON.stringify(path)} cannot be a path in a sandbox`);
-      }
-    }
-    this.#refuseMemoryTmp(base);
-    const { existing, missing } = await this.#walk(base);
-    const tar = await packFiles(files, {
-      below: missing,
+    await this.#files.upload(files, {
+      base: options.base ?? this.workdir,
       uid: uids[options.owner ?? 'agent'],
       mode: options.mode ?? 0o644,
     });
-    await daemonCall('upload files', archiveMs, async () =>
-      this.#parts.container.putArchive(tar, { path: existing }),
-    );
   }
 
   async giveWorkdir(user: SandboxUser): Promise<void> {
@@ -207,17 +163,7 @@ export class DockerSandbox implements Sandbox {
   }
 
   async read(path: string, max_bytes: number): Promise<Uint8Array | null> {
-    const absolute = path.startsWith('/') ? path : `${this.workdir}/${path}`;
-    if (hasControlCharacter(absolute) || absolute.split('/').includes('..')) return null;
-    this.#refuseMemoryTmp(absolute);
-    const slash = absolute.lastIndexOf('/');
-    const { existing, missing } = await this.#walk(absolute.slice(0, slash) || '/');
-    if (missing !== '') return null;
-    const physical = `${existing === '/' ? '' : existing}${absolute.slice(slash)}`;
-    if ((await this.#parts.control.ask('file', escaped(physical), answerMs)) !== 'yes') return null;
-    return daemonCall('read file', archiveMs, async () =>
-      unpackFile(await this.#parts.container.getArchive({ path: physical }), max_bytes),
-    );
+    return this.#files.read(path, max_bytes);
   }
 
   async killAgent(timeout_ms: number): Promise<void> {
@@ -256,10 +202,7 @@ export class DockerSandbox implements Sandbox {
   async #start(
     command: string | readonly string[],
     options: SpawnOptions,
-    sinks: {
-      stdout: (chunk: Buffer) => void | Promise<void>;
-      stderr: (chunk: Buffer) => void | Promise<void>;
-    },
+    sinks: { stdout: Sink; stderr: Sink },
   ): Promise<RunningExec> {
     return startExec(this.#parts.container, {
       command,
@@ -297,18 +240,10 @@ export class DockerSandbox implements Sandbox {
     await this.#parts.control.ask('ping', '', answerMs);
   }
 
-  async #walk(path: string): Promise<{ existing: string; missing: string }> {
-    const answer = await this.#parts.control.ask('walk', escaped(path), answerMs);
-    const [existing = '/', missing = ''] = answer.split('\t');
-    return { existing, missing };
-  }
-
-  #refuseMemoryTmp(path: string): void {
-    if (hasMemoryTmp(this.workdir) && `${path}/`.startsWith('/tmp/')) {
-      throw taskFailure(
-        'bad_path',
-        `${path}: files below /tmp cannot be uploaded or read: it is kept in memory`,
-      );
-    }
+  async #isGone(): Promise<boolean> {
+    return this.#assertAlive().then(
+      () => false,
+      () => true,
+    );
   }
 }

@@ -2,6 +2,7 @@ import { chmod, lchown, lstat, mkdir, rm } from 'node:fs/promises';
 import { isAbsolute, join, normalize, relative } from 'node:path';
 import type { Files } from '../../contracts/index.ts';
 import { crashPoint } from '../../observe/index.ts';
+import { killOnAbort, runBounded } from '../bounded-command.ts';
 import { OutputTail } from '../output-tail.ts';
 import { infraFailure, taskFailure } from '../sandbox-failure.ts';
 import type {
@@ -93,36 +94,19 @@ export class LocalSandbox implements Sandbox {
     running.child.stderr.on('data', (chunk: Buffer) => stderr.push(chunk));
     running.child.stdin.end(options.stdin ?? '');
 
-    let interruption: 'deadline' | 'abort' | undefined;
-    let killing: Promise<void> = Promise.resolve();
-    const interrupt = (by: 'deadline' | 'abort'): void => {
-      if (interruption !== undefined) return;
-      interruption = by;
-      killing = running.kill(killTreeMs);
-      // Awaited below, once the command has ended.
-      killing.catch(() => undefined);
+    const { code, timedOut } = await runBounded(
+      { exited: running.exited, kill: () => running.kill(killTreeMs) },
+      options,
+    );
+    if (!timedOut) this.#assertThere();
+    return {
+      exit_code: code,
+      timed_out: timedOut,
+      stdout: stdout.text(),
+      stderr: stderr.text(),
+      stdout_bytes: stdout.written,
+      stderr_bytes: stderr.written,
     };
-    const timer = setTimeout(() => interrupt('deadline'), options.timeout_ms);
-    const onAbort = (): void => interrupt('abort');
-    options.signal?.addEventListener('abort', onAbort, { once: true });
-    if (options.signal?.aborted) onAbort();
-    try {
-      const code = await running.exited;
-      await killing;
-      if (interruption === 'abort') throw options.signal?.reason;
-      if (interruption === undefined) this.#assertThere();
-      return {
-        exit_code: interruption === 'deadline' ? null : code,
-        timed_out: interruption === 'deadline',
-        stdout: stdout.text(),
-        stderr: stderr.text(),
-        stdout_bytes: stdout.written,
-        stderr_bytes: stderr.written,
-      };
-    } finally {
-      clearTimeout(timer);
-      options.signal?.removeEventListener('abort', onAbort);
-    }
   }
 
   async spawn(command: string | readonly string[], options: SpawnOptions): Promise<SandboxProcess> {
@@ -135,27 +119,24 @@ export class LocalSandbox implements Sandbox {
       this.#context,
     );
     const { child } = running;
-    let exited = false;
-    const onAbort = (): void => void kill().catch(() => undefined);
-    const finished = running.exited.then((code) => {
-      exited = true;
-      options.signal?.removeEventListener('abort', onAbort);
+    let ended = false;
+    const exited = running.exited.then((code) => {
+      ended = true;
       return this.#disposal === undefined ? code : null;
     });
     const kill = async (): Promise<void> => {
-      if (!exited) await running.kill(killTreeMs);
+      if (!ended) await running.kill(killTreeMs);
       // What nobody reads any more must not hold the end back.
       child.stdout.resume();
       child.stderr.resume();
-      await finished;
+      await exited;
     };
-    options.signal?.addEventListener('abort', onAbort, { once: true });
-    if (options.signal?.aborted) onAbort();
+    killOnAbort({ exited, kill }, options.signal);
     return {
       stdin: child.stdin,
       stdout: child.stdout,
       stderr: child.stderr,
-      exited: finished,
+      exited,
       kill,
       [Symbol.asyncDispose]: kill,
     };
