@@ -33,7 +33,9 @@ export function parseRewardNumber(text: string): number | null {
   const trimmed = text.trim();
   if (!decimal.test(trimmed)) return null;
   const value = Number(trimmed);
-  return Number.isFinite(value) ? value : null;
+  if (!Number.isFinite(value)) return null;
+  // A zero is one number, whatever its sign.
+  return value === 0 ? 0 : value;
 }
 
 /** True when a command passed: it ended by itself with 0. */

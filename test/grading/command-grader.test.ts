@@ -150,7 +150,7 @@ describe.each(providers)('grading in a %s sandbox', (provider) => {
       ],
     });
     const printed = graded.verify[0]?.stdout_tail ?? '';
-    expect(printed).not.toMatch(/ANTHROPIC|CLAUDE|BASH_ENV|PYTHONPATH|hijacked/);
+    expect(printed).not.toMatch(/ANTHROPIC|BASH_ENV|PYTHONPATH|hijacked/);
     expect(printed).toMatch(/^PYTHONNOUSERSITE=1$/m);
     expect(printed).not.toMatch(new RegExp(`^HOME=${sandbox.agent_home}$`, 'm'));
     if (sandbox.isolation !== 'process') {
@@ -184,14 +184,18 @@ describe.each(providers)('grading in a %s sandbox', (provider) => {
   it('counts 0 for a command that hangs, and for those that the total leaves no time for', async () => {
     await using opened = await openSandbox(provider);
     const { sandbox } = opened;
-    const graded = await grade(
+    const hung = await grade(
       sandbox,
-      { commands: ['sleep 100', 'echo fine', 'sleep 100', 'echo late'], reward: 'fraction' },
-      { grade_seconds: 0.7, grade_total_seconds: 1.2 },
+      { commands: ['sleep 100', 'echo fine'], reward: 'fraction' },
+      { grade_seconds: 3 },
     );
-    expect(graded.verify.map((one) => one.exit_code)).toEqual([null, 0, null, null]);
-    expect(graded.verify[3]?.stderr_tail).toContain('grade_total_seconds');
-    expect(graded).toMatchObject({ reward: 0.25, metrics: { verify_timeouts: 3 } });
+    expect(hung.verify.map((one) => one.exit_code)).toEqual([null, 0]);
+    expect(hung).toMatchObject({ reward: 0.5, metrics: { verify_timeouts: 1 } });
+
+    const spent = await grade(sandbox, { commands: ['sleep 100', 'echo late'] }, { grade_total_seconds: 1 });
+    expect(spent.verify.map((one) => one.exit_code)).toEqual([null, null]);
+    expect(spent.verify[1]?.stderr_tail).toContain('grade_total_seconds');
+    expect(spent).toMatchObject({ reward: 0, metrics: { verify_timeouts: 2 } });
 
     const unwritten = await grade(
       sandbox,

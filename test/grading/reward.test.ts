@@ -54,7 +54,8 @@ describe('the reward rules', () => {
         fc.double({ noNaN: true, min: -1e9, max: 1e9 }),
         fc.double({ noNaN: true, min: -1e9, max: 1e9 }),
         fc.double({ noNaN: true, min: -2e9, max: 2e9 }),
-        (a, b, value) => {
+        (...drawn) => {
+          const [a, b, value] = drawn.map((number) => number + 0) as [number, number, number];
           fc.pre(a !== b);
           const range: [number, number] = [Math.min(a, b), Math.max(a, b)];
           const grade = (text: string): unknown =>
