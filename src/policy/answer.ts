@@ -12,12 +12,12 @@ interface TopLogprob {
   bytes: readonly number[];
 }
 
-export interface LogprobEntry extends TopLogprob {
+interface LogprobEntry extends TopLogprob {
   top_logprobs: TopLogprob[];
 }
 
 /** One step of an answer as the wire shows it: usually one id and one entry; faults make it something else. */
-export interface AnswerStep {
+interface AnswerStep {
   ids: number[];
   entries: LogprobEntry[];
   readonly step: Step;
@@ -51,7 +51,7 @@ export interface Answer {
 /** Stands for a NaN in JSON text: Python's writer prints the bare word. */
 export const nanMark = '\u0000nan\u0000';
 
-export const newCallId = (): string => `chatcmpl-tool-${randomBytes(16).toString('hex')}`;
+const newCallId = (): string => `chatcmpl-tool-${randomBytes(16).toString('hex')}`;
 
 const shown = new Map<number, { text: string; bytes: readonly number[] }>();
 

@@ -9,7 +9,7 @@ const counted = {
 };
 
 /** What a test can have the server do wrong, for the next calls of `/v1/chat/completions`. */
-export const faultSchema = z.discriminatedUnion('kind', [
+const faultSchema = z.discriminatedUnion('kind', [
   /** Answer with this status; `retry_after` in seconds. */
   z.strictObject({
     kind: z.literal('status'),

@@ -1,12 +1,12 @@
 /** A 32-bit avalanche (the finaliser of MurmurHash3). */
-export function mix(value: number): number {
+function mix(value: number): number {
   let hash = value | 0;
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
   return (hash ^ (hash >>> 16)) >>> 0;
 }
 
-export function hashText(text: string, seed = 0): number {
+function hashText(text: string, seed = 0): number {
   let hash = mix(seed ^ 0x9e3779b9);
   for (let at = 0; at < text.length; at += 1) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
   return mix(hash ^ text.length);

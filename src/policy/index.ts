@@ -9,5 +9,4 @@ export {
   type ScriptedPolicy,
   type ScriptedPolicyOptions,
 } from './scripted-policy.ts';
-export { decodeTokens, encodeText } from './tokenizer.ts';
-export { vocabularySize } from './vocabulary.ts';
+export { decodeTokens } from './tokenizer.ts';

@@ -5,7 +5,6 @@ const toolCallSchema = z.strictObject({
   /** An object is written as Python writes JSON; a string is written as it stands, valid JSON or not. */
   arguments: z.union([z.record(z.string(), z.json()), z.string()]).default({}),
 });
-export type ScriptToolCall = z.infer<typeof toolCallSchema>;
 
 /** One text, or several of which each sample takes one with equal probability. */
 const wording = z.union([z.string(), z.array(z.string()).min(1)]);
@@ -78,7 +77,7 @@ const repeatSchema: z.ZodType<ScriptStep> = z.lazy(() =>
   z.strictObject({ repeat: z.int().min(1).max(10_000), turns: z.array(stepSchema).min(1) }),
 );
 
-export const scriptSchema = z.strictObject({
+const scriptSchema = z.strictObject({
   /** For logs. Default: the match. */
   name: z.string().min(1).optional(),
   /** Text that stands in a user message of the episode; the first script whose text is found plays. */

@@ -3,7 +3,7 @@ import { longestAt, pieces } from './vocabulary.ts';
 import { decodeBytes, encodeBytes } from './wtf8.ts';
 
 /** Appends the canonical ids of plain text: from left to right, always the longest piece. */
-export function encodeInto(ids: number[], text: string): void {
+function encodeInto(ids: number[], text: string): void {
   const bytes = encodeBytes(text);
   for (let at = 0; at < bytes.length;) {
     const match = longestAt(bytes, at);
