@@ -1,4 +1,3 @@
-import { performance } from 'node:perf_hooks';
 import type { UnionClock } from './union-clock.ts';
 
 /** Why a call is held: it waits for the policy as such, not for this answer. */

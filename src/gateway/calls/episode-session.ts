@@ -1,4 +1,3 @@
-import { performance } from 'node:perf_hooks';
 import { EpisodeError, type CallRecord, type Failure } from '../../contracts/index.ts';
 import type { Logger } from '../../observe/index.ts';
 import { ChatError, type ChatAnswer, type ChatCaller, type ChatRequest } from '../chat.ts';

@@ -1,5 +1,3 @@
-import { performance } from 'node:perf_hooks';
-
 /** Wall time during which at least one of several overlapping things went on, in milliseconds. */
 export class UnionClock {
   #depth = 0;

@@ -25,8 +25,8 @@ export function hasInlineSystem(messages: readonly ChatMessage[]): boolean {
 
 /**
  * For templates that take a system message only in front: later ones are folded into the user or tool message before
- * them. After an assistant's turn there is none, so the text goes in front of the next user message, or is one where
- * none follows. Never hoisted: that would change the prompt's beginning in the middle of an episode.
+ * them. After an assistant's turn there is none, so the text goes to the message after it, or is a user message
+ * where that is an assistant's or none. Never hoisted: that would change the prompt's beginning in the middle of an episode.
  */
 export function foldInlineSystem(messages: readonly ChatMessage[]): readonly ChatMessage[] {
   if (!hasInlineSystem(messages)) return messages;
@@ -40,8 +40,10 @@ export function foldInlineSystem(messages: readonly ChatMessage[]): readonly Cha
       } else {
         waiting = waiting === null ? message.content : `${waiting}${separator}${message.content}`;
       }
-    } else if (waiting !== null && message.role === 'user') {
-      folded.push(prepend(message, waiting));
+    } else if (waiting !== null) {
+      if (message.role === 'user') folded.push(prepend(message, waiting));
+      else if (message.role === 'tool') folded.push(append(message, waiting));
+      else folded.push({ role: 'user', content: waiting }, message);
       waiting = null;
     } else {
       folded.push(message);

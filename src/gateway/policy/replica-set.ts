@@ -1,4 +1,3 @@
-import { performance } from 'node:perf_hooks';
 import { Replica } from './replica.ts';
 
 /** How long a replica that does not answer is left alone while others do. */

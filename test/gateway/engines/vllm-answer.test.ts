@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { EngineError } from '../../../src/gateway/engines/engine-error.ts';
+import type { EngineError } from '../../../src/gateway/engines/engine-error.ts';
 import { parseLenientJson } from '../../../src/gateway/engines/lenient-json.ts';
 import { readVllmAnswer } from '../../../src/gateway/engines/vllm-answer.ts';
 import { vllmFault } from '../../../src/gateway/engines/vllm-faults.ts';
