@@ -283,7 +283,10 @@ pathlib.Path('out/r.xml').write_text('<testsuites><testsuite><testcase name="a"/
     await expect(grading).rejects.toBe(reason);
   });
 
-  it.runIf(provider !== 'local')('leaves no process of the grader behind to change the reward', async () => {
+  // In local sandboxes users are not told apart.
+  if (provider === 'local') return;
+
+  it('leaves no process of the grader behind to change the reward', async () => {
     await using opened = await openSandbox(provider);
     const { sandbox } = opened;
     await grade(sandbox, { commands: ['setsid sleep 300 >/dev/null 2>&1 & echo 1 > r'], reward: 'file:r' });
