@@ -84,14 +84,14 @@ try {
       await exec.inspect();
     });
     floor['exec']!.push(executed);
-    floor['remove']!.push((await timed(async () => container.remove({ force: true })))[1]);
+    floor['remove']!.push((await timed(async () => void (await container.remove({ force: true }))))[1]);
 
     const [sandbox, ready] = await timed(ours);
     cost['ready']!.push(ready);
     cost['exec']!.push((await timed(() => sandbox.exec(['true'], { user: 'agent', timeout_ms: 60_000 })))[1]);
     cost['state']!.push((await timed(() => sandbox.state()))[1]);
     cost['kill']!.push((await timed(() => sandbox.killAgent(60_000)))[1]);
-    cost['remove']!.push((await timed(() => sandbox[Symbol.asyncDispose]()))[1]);
+    cost['remove']!.push((await timed(async () => sandbox[Symbol.asyncDispose]()))[1]);
   }
   console.log(`median of ${rounds}      bare    sandbox   ratio`);
   for (const name of ['ready', 'exec', 'remove']) {
