@@ -23,7 +23,7 @@ export interface VariableNote {
   readonly secret?: true;
 }
 
-export const variableNotes = z.registry<VariableNote>();
+const variableNotes = z.registry<VariableNote>();
 
 function variable<T extends z.ZodType>(schema: T, note: VariableNote): T {
   variableNotes.add(schema, note);

@@ -8,7 +8,7 @@ export type SettingsOverrides = {
 };
 
 /** The text of one variable and where it came from. */
-export interface SourcedText {
+interface SourcedText {
   readonly text: string;
   readonly from: string;
 }

@@ -22,7 +22,7 @@ async function* openResults(redis: Redis, names: QueueNames, run_id: string): As
 }
 
 /** Closed groups in the order in which they closed, without those that a newer generation took over. */
-export async function* closedGroups(
+async function* closedGroups(
   redis: Redis,
   names: QueueNames,
   run_id: string,

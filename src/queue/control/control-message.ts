@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { policyRecordSchema } from './policy-record.ts';
 
 /** A message on the control channel. Each repeats what a key says as well, so that a lost one loses only time. */
-export const controlMessageSchema = z.discriminatedUnion('type', [
+const controlMessageSchema = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('end'),
     target: z.enum(['run', 'group', 'episode']),

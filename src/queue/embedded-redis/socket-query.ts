@@ -4,7 +4,7 @@ import { connect } from 'node:net';
  * Sends one inline command over a Unix socket and gives the reply's text once `complete` matches it; null when nobody
  * answers within `timeoutMs`. The parts around a server's start need no client that reconnects.
  */
-export async function query(
+async function query(
   socketPath: string,
   command: string,
   complete: RegExp,
