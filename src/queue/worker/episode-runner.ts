@@ -1,14 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { DelayedError, UnrecoverableError, WaitingError, type Job } from 'bullmq';
+import { DelayedError, WaitingError, type Job } from 'bullmq';
 import type { Redis } from 'ioredis';
-import {
-  episodeJobSchema,
-  episodeJobSchemaVersion,
-  type EpisodeJob,
-  type Lane,
-  type ResultSummary,
-  type SamplingOverrides,
-} from '../../contracts/index.ts';
+import type { EpisodeJob, Failure, Lane, ResultSummary, SamplingOverrides } from '../../contracts/index.ts';
 import { crashPoint, type Logger } from '../../observe/index.ts';
 import { claimEpisode, type Claim } from '../lua/claim.ts';
 import { releaseEpisode } from '../lua/release.ts';
@@ -21,6 +14,7 @@ import type { TaskReader } from '../task-store.ts';
 import type { QueueTimings } from '../timings.ts';
 import { decide, retryDelay } from './decide.ts';
 import type { Gate } from './gate.ts';
+import { backToWait, isMove, putAside, readEpisodeJob } from './job-moves.ts';
 import { LiveJob, type LiveEpisodes } from './live-episodes.ts';
 import { within } from './within.ts';
 
@@ -68,8 +62,12 @@ export class EpisodeRunner {
   }
 
   async run(lane: Lane, bull: Job, token: string, signal: AbortSignal | undefined): Promise<EpisodeReturn> {
-    if (this.closing) return this.#backToWait(bull, token);
-    const job = await this.#read(bull, token);
+    if (this.closing) return backToWait(bull, token);
+    const job = readEpisodeJob(bull);
+    if (job === null) {
+      this.#parts.log.info({ job: bull.id }, 'job of a newer schema handed back');
+      return putAside(bull, token, this.#parts.timings.handBackMs);
+    }
     const live = new LiveJob({
       episode_id: job.episode_id,
       group_id: job.group_id,
@@ -89,7 +87,7 @@ export class EpisodeRunner {
     try {
       if (twin !== undefined && !(await within(twin.settled, timings.twinMs))) {
         log.error({ episode: job.episode_id }, 'the older copy of an episode does not end');
-        return await this.#putAside(taken, timings.handBackMs);
+        return await putAside(taken.bull, taken.token, timings.handBackMs);
       }
       try {
         leaveGate = await gate.enter(live.signal);
@@ -104,20 +102,6 @@ export class EpisodeRunner {
       signal?.removeEventListener('abort', stop);
       registry.leave(live);
     }
-  }
-
-  async #read(bull: Job, token: string): Promise<EpisodeJob> {
-    const data = bull.data as { schema?: unknown };
-    if (typeof data.schema === 'number' && data.schema > episodeJobSchemaVersion) {
-      // A newer producer wrote it: a newer worker has to run it.
-      this.#parts.log.info({ job: bull.id, schema: data.schema }, 'job of a newer schema handed back');
-      await bull.moveToDelayed(Date.now() + this.#parts.timings.handBackMs, token);
-      throw new DelayedError();
-    }
-    const parsed = episodeJobSchema.safeParse(data);
-    // Nothing of ours writes such a job; there is no episode that waits for its result.
-    if (!parsed.success) throw new UnrecoverableError(`not an episode job: ${parsed.error.message}`);
-    return parsed.data;
   }
 
   async #claimAndRun(taken: Taken): Promise<EpisodeReturn> {
@@ -139,7 +123,7 @@ export class EpisodeRunner {
         await this.#parts.publisher.announce(job.episode_id);
         return { verdict: 'dup' };
       case 'paused':
-        return this.#putAside(taken, timings.parkMs);
+        return putAside(taken.bull, taken.token, timings.parkMs);
       case 'ended':
         return this.#publishNull(taken, claim.attempts, { ended: claim.reason });
       case 'exhausted':
@@ -253,7 +237,7 @@ export class EpisodeRunner {
     return this.#publish(taken, { summary, payload: null }, false);
   }
 
-  async #retry(taken: Taken, delayMs: number, failure: Parameters<typeof releaseEpisode>[3]['failure']) {
+  async #retry(taken: Taken, delayMs: number, failure: Failure | null) {
     const { job, live, bull } = taken;
     this.#parts.log.warn(
       { episode: job.episode_id, attempt: live.attempt, code: failure?.code, delayMs },
@@ -280,7 +264,7 @@ export class EpisodeRunner {
   async #release(
     taken: Taken,
     counted: boolean,
-    failure: Parameters<typeof releaseEpisode>[3]['failure'],
+    failure: Failure | null,
   ): Promise<EpisodeReturn | undefined> {
     const { redis, names, publisher } = this.#parts;
     const { job, live } = taken;
@@ -293,9 +277,9 @@ export class EpisodeRunner {
   async #abortedBeforeClaim(taken: Taken): Promise<EpisodeReturn> {
     const kind = taken.live.cause?.kind;
     if (kind === 'twin' || kind === 'lock_lost') throw new Error(`copy of ${taken.bull.id} dropped: ${kind}`);
-    if (kind === 'handoff' || kind === 'shutdown') return this.#backToWait(taken.bull, taken.token);
+    if (kind === 'handoff' || kind === 'shutdown') return backToWait(taken.bull, taken.token);
     // Its flag is set, so that the next claim ends it.
-    return this.#putAside(taken, 0);
+    return putAside(taken.bull, taken.token, 0);
   }
 
   /**
@@ -303,20 +287,10 @@ export class EpisodeRunner {
    * in BullMQ's `failed` without a result. BullMQ's own signals, and errors of a copy without a lock, pass through.
    */
   async #unexpected(taken: Taken, error: unknown): Promise<never> {
-    if (error instanceof DelayedError || error instanceof WaitingError) throw error;
+    if (isMove(error)) throw error;
     if (taken.live.cause?.kind === 'twin' || taken.live.cause?.kind === 'lock_lost') throw error;
     this.#parts.log.error({ err: error, episode: taken.job.episode_id }, 'episode job put aside');
-    return this.#putAside(taken, this.#parts.timings.handBackMs);
-  }
-
-  async #putAside(taken: Taken, delayMs: number): Promise<never> {
-    await taken.bull.moveToDelayed(Date.now() + delayMs, taken.token);
-    throw new DelayedError();
-  }
-
-  async #backToWait(bull: Job, token: string): Promise<never> {
-    await bull.moveToWait(token);
-    throw new WaitingError();
+    return putAside(taken.bull, taken.token, this.#parts.timings.handBackMs);
   }
 }
 
