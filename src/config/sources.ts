@@ -54,7 +54,7 @@ function unknownVariable(name: string, known: readonly string[]): SettingsFault 
   const [closest] = known
     .map((candidate) => ({ candidate, edits: distance(name, candidate) }))
     .sort((a, b) => a.edits - b.edits);
-  const hint = closest !== undefined && closest.edits <= 3 ? `; did you mean ${closest.candidate}?` : '';
+  const hint = closest !== undefined && closest.edits <= 2 ? `; did you mean ${closest.candidate}?` : '';
   return { variable: name, problem: `there is no such variable${hint}` };
 }
 
