@@ -5,22 +5,12 @@ export {
   findClaudeCli,
   readClaudeCliVersion,
 } from './claude-cli.ts';
-export {
-  createSandboxProvider,
-  type SandboxProviderName,
-  type SandboxProviderOptions,
-} from './create-provider.ts';
+export { createSandboxProvider, type SandboxProviderName } from './create-provider.ts';
 export type {
-  ExecOptions,
-  ExecResult,
   ReapFilter,
-  ReapReport,
   Sandbox,
   SandboxOwner,
-  SandboxProcess,
   SandboxProvider,
   SandboxRequest,
-  SandboxState,
   SandboxUser,
-  SpawnOptions,
 } from './sandbox.ts';
