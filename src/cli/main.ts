@@ -45,6 +45,7 @@ function isForTheUser(error: unknown): error is Error {
     'EpisodeError',
     'NoLaneError',
     'NoPolicyError',
+    'PolicyStartError',
     'PolicyUnusableError',
     'RedisUnreachableError',
     'RunConflictError',

@@ -112,10 +112,11 @@ export class OpenSession implements GatewaySession {
       server.closeAllConnections();
       await closed;
     }
-    if (this.socket_dir !== null) await rm(this.socket_dir, { recursive: true, force: true });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.finish();
+    // Not before: the directory is mounted in a sandbox that is still graded, and Docker mounts it anew for every copy.
+    if (this.socket_dir !== null) await rm(this.socket_dir, { recursive: true, force: true });
   }
 }
