@@ -166,6 +166,16 @@ ctypes.CDLL(None).pthread_exit(None)`;
     expect(left.stdout).toBe('');
   });
 
+  test('does not take its own failure to start a command for the command’s', async () => {
+    const failing = shared.exec('true', { cwd: '/nowhere', user: 'grader', timeout_ms: 30_000 });
+    await expect(failing).rejects.toMatchObject({ failure: { class: 'infra', code: 'command_not_started' } });
+    const own = await shared.exec('echo OCI runtime exec failed; exit 126', {
+      user: 'grader',
+      timeout_ms: 30_000,
+    });
+    expect(own.exit_code).toBe(126);
+  });
+
   test('keeps root out of what a task could want from the host', async () => {
     const { HostConfig, Config } = await docker.getContainer(shared.id).inspect();
     expect(HostConfig.Privileged).toBe(false);

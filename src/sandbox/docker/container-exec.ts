@@ -26,6 +26,11 @@ export interface RunningExec {
   readonly stdin: Duplex;
   /** 128 + n for signal n; null when the container or its daemon is gone. Never rejects. All output was given before. */
   readonly exited: Promise<number | null>;
+  /**
+   * Once it exited: whether it ever ran. Docker gives a command it could not start (a container that is ending, no process
+   * slot, no such directory) exit code 126 or 127, which would be taken for the command's own.
+   */
+  started(): boolean;
   /** Kills the command's process tree. False when some of it would not die or could not be looked for. */
   kill(): Promise<boolean>;
 }
@@ -51,9 +56,11 @@ function argvOf(command: string | readonly string[]): string[] {
     : ['bash', '-c', 'exec "$@"', 'bash', ...command];
 }
 
-async function exitCode(exec: Docker.Exec): Promise<{ running: boolean; code: number | null }> {
+async function exitCode(
+  exec: Docker.Exec,
+): Promise<{ running: boolean; code: number | null; started: boolean }> {
   const state = await daemonCall('inspect command', callMs, async () => exec.inspect());
-  return { running: state.Running, code: state.ExitCode };
+  return { running: state.Running, code: state.ExitCode, started: state.Pid !== 0 };
 }
 
 /** Starts a command. Rejects (EpisodeError, infra) when the container or its daemon is gone. */
@@ -78,6 +85,7 @@ export async function startExec(container: Docker.Container, start: ExecStart): 
   stream.on('error', () => undefined);
 
   let ended = false;
+  let ran = true;
   const output = demultiplex(stream, start.sinks).then(() => {
     ended = true;
   });
@@ -104,8 +112,9 @@ export async function startExec(container: Docker.Container, start: ExecStart): 
     stream.destroy();
     try {
       for (let attempt = 0; attempt < 400; attempt++) {
-        const { running, code } = await exitCode(exec);
-        if (!running) return code;
+        const state = await exitCode(exec);
+        ran = state.started;
+        if (!state.running) return state.code;
         await new Promise((resolve) => setTimeout(resolve, Math.min(5 * 2 ** attempt, 50)));
       }
     } catch {
@@ -117,6 +126,7 @@ export async function startExec(container: Docker.Container, start: ExecStart): 
   return {
     stdin: stream,
     exited,
+    started: () => ran,
     kill: async () => {
       const killer = await container.exec({
         Cmd: ['bash', '-c', killScript, 'rollpool-kill', mark],

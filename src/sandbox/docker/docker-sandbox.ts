@@ -4,6 +4,7 @@ import type { Files } from '../../contracts/index.ts';
 import { crashPoint } from '../../observe/index.ts';
 import { killOnAbort, runBounded } from '../bounded-command.ts';
 import { OutputTail } from '../output-tail.ts';
+import { infraFailure, reasonOf } from '../sandbox-failure.ts';
 import type {
   ExecOptions,
   ExecResult,
@@ -91,7 +92,13 @@ export class DockerSandbox implements Sandbox {
       { exited: running.exited, kill: () => this.#killTree(running, user) },
       options,
     );
-    if (!timedOut && (code === null || code > 128)) await this.#assertAlive();
+    if (!timedOut && (code === null || code >= 126)) await this.#assertAlive();
+    if (!timedOut && !running.started()) {
+      throw infraFailure(
+        'command_not_started',
+        `Docker could not start a command: ${reasonOf(stdout.text() || stderr.text()).slice(-500)}`,
+      );
+    }
     return {
       exit_code: code,
       timed_out: timedOut,
@@ -117,7 +124,7 @@ export class DockerSandbox implements Sandbox {
       stdout.end();
       stderr.end();
       // Killed with its container, or by somebody inside?
-      const gone = code !== null && code > 128 && (await this.#isGone());
+      const gone = code !== null && code >= 126 && (await this.#isGone());
       return gone ? null : code;
     });
     const kill = async (): Promise<void> => {
