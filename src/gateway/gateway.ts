@@ -73,6 +73,8 @@ class HttpGateway implements Gateway {
   readonly #options: GatewayOptions;
   readonly #policy: PolicyAccess;
   readonly #sessions = new Map<string, OpenSession>();
+  /** A finished session keeps its directory until it is disposed. */
+  readonly #undisposed = new Set<OpenSession>();
   readonly #listener: Listener;
   readonly #server;
   #url = '';
@@ -123,15 +125,19 @@ class HttpGateway implements Gateway {
       new EpisodeSession(options, this.#policy),
       options,
       { url: this.#url, runtimeDir, graceMs },
-      (closed) => this.#sessions.delete(bearerHash(closed.bearer)),
+      {
+        finished: ({ bearer }) => this.#sessions.delete(bearerHash(bearer)),
+        disposed: (gone) => this.#undisposed.delete(gone),
+      },
     );
     await session.listen(this.#listener.handler(session));
     this.#sessions.set(bearerHash(session.bearer), session);
+    this.#undisposed.add(session);
     return session;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all([...this.#sessions.values()].map((session) => session.finish()));
+    await Promise.all([...this.#undisposed].map((session) => session[Symbol.asyncDispose]()));
     const closed = new Promise((resolve) => this.#server.close(resolve));
     this.#server.closeAllConnections();
     await closed;

@@ -252,6 +252,24 @@ describe('budgets', () => {
     expect(opened.session.stats().budget).toBe('context_overflow');
   });
 
+  test('context: what the engine counted already is not counted again', async () => {
+    await using vllm = await FakeVllm.start(sample({ content: 'x'.repeat(900) }));
+    let asked = 0;
+    vllm.tokenize = () => ({ count: ++asked, tokens: [] });
+    await using opened = await openGateway(vllm.url, {
+      limits: { context_tokens: 1200, max_output_tokens: 50 },
+    });
+    const first = { role: 'user', content: 'x'.repeat(900) };
+    await messages(opened.session, [first]);
+    await messages(opened.session, [
+      first,
+      { role: 'assistant', content: 'x'.repeat(900) },
+      { role: 'user', content: 'more' },
+    ]);
+    expect(vllm.bodies).toHaveLength(2);
+    expect(asked).toBe(0);
+  });
+
   test('a context smaller than ours is learnt from the engine’s own words', async () => {
     const words = (limit: number): string =>
       `This model's maximum context length is ${limit} tokens and your request has 80 input tokens`;

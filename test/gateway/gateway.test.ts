@@ -1,4 +1,4 @@
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
@@ -144,7 +144,13 @@ describe('a session', () => {
     expect((await overSocket(path, opened.session.bearer, hello)).status).toBe(200);
     expect((await overSocket(path, other.bearer, hello)).status).toBe(401);
     await opened.session.finish();
+    await expect(overSocket(path, opened.session.bearer, hello)).rejects.toThrow();
+    // A sandbox that is still graded has the directory mounted.
+    expect(existsSync(directory)).toBe(true);
+    await opened.session[Symbol.asyncDispose]();
     expect(existsSync(directory)).toBe(false);
+    await opened.gateway[Symbol.asyncDispose]();
+    expect(readdirSync(opened.runtimeDir)).toEqual([]);
   });
 
   test('answers chat from inside the process with the same budgets and records', async () => {

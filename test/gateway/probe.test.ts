@@ -19,7 +19,7 @@ describe('the probe of a policy', () => {
       expect(await probePolicy({ url: `${policy.url}/v1/`, model: 'policy' })).toEqual({
         engine: 'vllm',
         model: 'policy',
-      models: ['policy'],
+        models: ['policy'],
         ids: true,
         prompt_ids: true,
         logprobs: true,

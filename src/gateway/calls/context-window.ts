@@ -1,5 +1,6 @@
 import { ChatError, type ChatRequest } from '../chat.ts';
 import type { ChatMessage } from '../../contracts/index.ts';
+import type { CountedPrefix } from './conversation.ts';
 
 /** Tokens a template may put around one message, as an upper bound. */
 const perMessage = 16;
@@ -23,8 +24,20 @@ function messageBytes(message: ChatMessage): number {
   return perMessage + bytes(message.content ?? '') + bytes(message.reasoning ?? '') + calls;
 }
 
-/** An upper bound of the prompt's tokens, without asking anybody. */
-export function promptUpperBound(messages: readonly ChatMessage[], tools: ChatRequest['tools']): number {
+/**
+ * An upper bound of the prompt's tokens, without asking anybody: what the engine counted of its beginning, and the
+ * bytes of the rest. Templates that rewrite history may exceed it by little; the engine then says so itself.
+ */
+export function promptUpperBound(
+  messages: readonly ChatMessage[],
+  tools: ChatRequest['tools'],
+  counted: CountedPrefix = { length: 0, tokens: 0 },
+): number {
+  if (counted.length > 0) {
+    return messages
+      .slice(counted.length)
+      .reduce((sum, message) => sum + messageBytes(message), counted.tokens + 64);
+  }
   const toolBytes = tools === undefined || tools.length === 0 ? 0 : bytes(JSON.stringify(tools)) + 512;
   return messages.reduce((sum, message) => sum + messageBytes(message), 64 + toolBytes);
 }

@@ -1,12 +1,22 @@
 import type { AssistantMessage, ChatMessage } from '../../contracts/index.ts';
 import { sameMessage } from './message-equality.ts';
 
+/** The tokens of a beginning of a request, as the engine counted them. */
+export interface CountedPrefix {
+  /** Messages. */
+  readonly length: number;
+  readonly tokens: number;
+}
+
 interface AgentHistory {
+  counted: CountedPrefix;
   /** The last call's messages and its answer. */
   last: readonly ChatMessage[];
   /** Recorded answers without tool calls, by the number of messages before them. */
   readonly texts: Map<number, AssistantMessage[]>;
 }
+
+const nothingCounted: CountedPrefix = { length: 0, tokens: 0 };
 
 function sameText(a: AssistantMessage, b: AssistantMessage): boolean {
   return (a.content ?? '').trim() === (b.content ?? '').trim();
@@ -24,7 +34,8 @@ export class Conversation {
 
   #agent(id: string): AgentHistory {
     let agent = this.#agents.get(id);
-    if (agent === undefined) this.#agents.set(id, (agent = { last: [], texts: new Map() }));
+    if (agent === undefined)
+      this.#agents.set(id, (agent = { last: [], texts: new Map(), counted: nothingCounted }));
     return agent;
   }
 
@@ -35,7 +46,11 @@ export class Conversation {
   admit(
     agentId: string,
     messages: readonly ChatMessage[],
-  ): { readonly messages: readonly ChatMessage[]; readonly fresh: readonly ChatMessage[] } {
+  ): {
+    readonly messages: readonly ChatMessage[];
+    readonly fresh: readonly ChatMessage[];
+    readonly counted: CountedPrefix;
+  } {
     const agent = this.#agent(agentId);
     let shared = 0;
     let matching = true;
@@ -49,7 +64,8 @@ export class Conversation {
       return known;
     });
     agent.last = admitted;
-    return { messages: admitted, fresh: admitted.slice(shared) };
+    const counted = shared >= agent.counted.length ? agent.counted : nothingCounted;
+    return { messages: admitted, fresh: admitted.slice(shared), counted };
   }
 
   /** A request's messages with recorded turns restored, without keeping anything. */
@@ -60,15 +76,17 @@ export class Conversation {
     );
   }
 
-  /** Keeps an answer to a call whose request had `messages`; `ids` are the engine's ids of its tool calls, in order. */
+  /** Keeps an answer to a call whose request had `messages`; `ids` are the engine's ids of its tool calls, in order; `tokens` its prompt and completion. */
   record(
     agentId: string,
     messages: readonly ChatMessage[],
     answer: AssistantMessage,
     ids: readonly string[],
+    tokens: number,
   ): void {
     const agent = this.#agent(agentId);
     agent.last = [...messages, answer];
+    if (tokens > 0) agent.counted = { length: agent.last.length, tokens };
     for (const [index, call] of (answer.tool_calls ?? []).entries()) {
       this.#turns.set(call.id, answer);
       const upstream = ids[index];

@@ -17,7 +17,7 @@ import { CallClock } from './call-clock.ts';
 import { callFailure, SessionClosed } from './call-failure.ts';
 import { callSeed } from './call-seed.ts';
 import { fitIntoContext, promptUpperBound } from './context-window.ts';
-import { Conversation } from './conversation.ts';
+import { Conversation, type CountedPrefix } from './conversation.ts';
 import { hasImages, refuseRemoteImages } from './images.ts';
 import { RecordedCall } from './recorded-call.ts';
 import { sessionStats } from './session-stats.ts';
@@ -145,13 +145,13 @@ export class EpisodeSession {
   #begin(request: ChatRequest, caller: ChatCaller): CallInProgress {
     this.#firstCallAt ??= performance.now();
     const { turn_seconds, hold_seconds } = this.#options.limits;
-    const { messages, fresh } = this.#conversation.admit(caller.agent_id, request.messages);
+    const { messages, fresh, counted } = this.#conversation.admit(caller.agent_id, request.messages);
     const clock = new CallClock({ turnMs: turn_seconds * 1000, holdMs: hold_seconds * 1000 }, this.#clocks);
     const record = new RecordedCall(this.#calls.length, caller, fresh, clock);
     this.#calls.push(record);
     this.#policy.pauses.add(clock);
     const signal = AbortSignal.any([caller.signal, this.#closing.signal, clock.signal]);
-    return new CallInProgress({ ...request, messages }, record, signal);
+    return new CallInProgress({ ...request, messages }, counted, record, signal);
   }
 
   async #run(call: CallInProgress, spent: Spent): Promise<ChatAnswer> {
@@ -228,7 +228,8 @@ export class EpisodeSession {
   /** The call's limit by its prompt's length, which is asked for only where it could matter. */
   async #roomFor(call: CallInProgress, maxTokens: number): Promise<number> {
     const { context_tokens: context } = this.#options.limits;
-    if (promptUpperBound(call.request.messages, call.request.tools) + maxTokens <= context) return maxTokens;
+    if (promptUpperBound(call.request.messages, call.request.tools, call.counted) + maxTokens <= context)
+      return maxTokens;
     const prompt = await this.countTokens(call.request, call.record.caller.agent_id, call.signal);
     return prompt === null ? maxTokens : fitIntoContext(maxTokens, prompt, context);
   }
@@ -256,6 +257,7 @@ export class EpisodeSession {
       request.messages,
       message,
       sampled.tool_calls.map(({ id }) => id),
+      record.promptTokens + record.completionTokens,
     );
     const tokenBudget = this.#options.limits.max_sampled_tokens;
     if (sampled.finish_reason === 'length' && this.stats().completion_tokens >= tokenBudget) {
@@ -290,11 +292,13 @@ export class EpisodeSession {
 /** A call on its way; its record changes where the engine cut an answer short. */
 class CallInProgress {
   readonly request: ChatRequest;
+  readonly counted: CountedPrefix;
   readonly signal: AbortSignal;
   record: RecordedCall;
 
-  constructor(request: ChatRequest, record: RecordedCall, signal: AbortSignal) {
+  constructor(request: ChatRequest, counted: CountedPrefix, record: RecordedCall, signal: AbortSignal) {
     this.request = request;
+    this.counted = counted;
     this.record = record;
     this.signal = signal;
   }

@@ -36,6 +36,14 @@ async function listenOn(server: Server, path: string): Promise<void> {
   });
 }
 
+/** Who keeps the list of sessions. */
+export interface SessionWatcher {
+  /** Its bearer is no longer good. */
+  finished(session: OpenSession): void;
+  /** Nothing of it is left. */
+  disposed(session: OpenSession): void;
+}
+
 /** One attempt as HTTP serves it: a bearer, perhaps a Unix socket, and the calls behind both. */
 export class OpenSession implements GatewaySession {
   readonly bearer = `rp-${randomBytes(32).toString('base64url')}`;
@@ -44,7 +52,7 @@ export class OpenSession implements GatewaySession {
   readonly clients = new Clients();
   readonly shared: SharedCalls;
   readonly calls: EpisodeSession;
-  readonly #onClosed: (session: OpenSession) => void;
+  readonly #told: SessionWatcher;
   #server: Server | null = null;
   #finished: Promise<readonly CallRecord[]> | null = null;
 
@@ -52,13 +60,13 @@ export class OpenSession implements GatewaySession {
     calls: EpisodeSession,
     options: SessionOptions,
     place: { readonly url: string; readonly runtimeDir: string; readonly graceMs: number | undefined },
-    onClosed: (session: OpenSession) => void,
+    told: SessionWatcher,
   ) {
     this.calls = calls;
     this.url = place.url;
     this.socket_dir = options.unix_socket === false ? null : socketDirectory(place.runtimeDir, options.nonce);
     this.shared = new SharedCalls(place.graceMs);
-    this.#onClosed = onClosed;
+    this.#told = told;
   }
 
   get failed(): AbortSignal {
@@ -78,6 +86,7 @@ export class OpenSession implements GatewaySession {
       await chmod(socketFile(this.socket_dir), 0o666);
     } catch (error) {
       await this.#closeSocket();
+      await this.#removeDirectory();
       throw error;
     }
   }
@@ -96,7 +105,7 @@ export class OpenSession implements GatewaySession {
   }
 
   async #finish(): Promise<readonly CallRecord[]> {
-    this.#onClosed(this);
+    this.#told.finished(this);
     await this.calls.close();
     // An agent that ended has its last answer; the event that says so may still be on its way to us.
     await this.shared.settled(1_000);
@@ -117,6 +126,11 @@ export class OpenSession implements GatewaySession {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.finish();
     // Not before: the directory is mounted in a sandbox that is still graded, and Docker mounts it anew for every copy.
+    await this.#removeDirectory();
+    this.#told.disposed(this);
+  }
+
+  async #removeDirectory(): Promise<void> {
     if (this.socket_dir !== null) await rm(this.socket_dir, { recursive: true, force: true });
   }
 }
