@@ -39,12 +39,16 @@ export function turnParts(turn: TurnContent): TurnPart[] {
   return parts;
 }
 
-/** Names a delivered message in the turn memory. */
-export function turnKey(turn: TurnContent): string {
+/**
+ * Names a delivered message in the turn memory. The ids of its tool calls, where they are given, tell it from another
+ * sample that had the same prompt and wrote the same text with other tokens.
+ */
+export function turnKey(turn: TurnContent, callIds: readonly string[] = []): string {
   return JSON.stringify([
     turn.reasoning,
     turn.content,
     turn.calls.map((call) => [call.name, call.arguments]),
+    callIds,
   ]);
 }
 
@@ -185,7 +189,7 @@ export function renderPrompt(
       prompt.special('<|im_start|>').text('tool\n').special('<tool_response>').text(messageText(message));
       prompt.special('</tool_response>').special('<|im_end|>').text('\n');
     } else if (message.role === 'assistant') {
-      renderAssistant(prompt, turnOf(message), options.memory, hostile ? index > lastUser : null);
+      renderAssistant(prompt, message, options.memory, hostile ? index > lastUser : null);
     } else {
       throw badRequest('Unexpected message role.');
     }
@@ -194,15 +198,27 @@ export function renderPrompt(
   return { ids: Int32Array.from(prompt.ids), prefix: prompt.prefix() };
 }
 
+/** The ids sampled for this very message; without its call ids, for the latest with its text. */
+function recall(
+  prefix: string,
+  message: RequestMessage,
+  turn: TurnContent,
+  memory: TurnMemory,
+): Int32Array | undefined {
+  const ids = (message.tool_calls ?? []).map(({ id }) => id ?? '');
+  return memory.recall(prefix, turnKey(turn, ids)) ?? memory.recall(prefix, turnKey(turn));
+}
+
 /** `keepThinking` null: the plain template. */
 function renderAssistant(
   prompt: Prompt,
-  turn: TurnContent,
+  message: RequestMessage,
   memory: TurnMemory,
   keepThinking: boolean | null,
 ): void {
+  const turn = turnOf(message);
   prompt.special('<|im_start|>').text('assistant\n');
-  const sampled = keepThinking === null ? memory.recall(prompt.prefix(), turnKey(turn)) : undefined;
+  const sampled = keepThinking === null ? recall(prompt.prefix(), message, turn, memory) : undefined;
   if (sampled !== undefined) {
     prompt.tokens(sampled);
     // A turn cut short has no end token of its own.

@@ -148,7 +148,8 @@ export class Completions {
     choices.forEach((choice, index) => {
       const draws = choice.steps.map(({ step }) => step.draw);
       const ids = draws.map(({ id }) => id);
-      this.#remember(prompt.prefix, request.stream ? choice.streamed : choice.message, ids, request);
+      const delivered = request.stream ? choice.streamed : choice.message;
+      this.#remember(prompt.prefix, delivered, choice.callIds.slice(0, delivered.calls.length), ids, request);
       this.#settings.log.add({
         request_id: requestId ?? answer.id,
         id: answer.id,
@@ -169,8 +170,16 @@ export class Completions {
     return answer;
   }
 
-  #remember(prefix: string, delivered: TurnContent, ids: readonly number[], request: ChatRequestBody): void {
+  #remember(
+    prefix: string,
+    delivered: TurnContent,
+    callIds: readonly string[],
+    ids: readonly number[],
+    request: ChatRequestBody,
+  ): void {
     const message = request.include_reasoning ? delivered : { ...delivered, reasoning: '' };
-    this.#settings.memory.remember(prefix, turnKey(message), Int32Array.from(ids));
+    const sampled = Int32Array.from(ids);
+    this.#settings.memory.remember(prefix, turnKey(message), sampled);
+    if (callIds.length > 0) this.#settings.memory.remember(prefix, turnKey(message, callIds), sampled);
   }
 }
