@@ -41,6 +41,7 @@ module.exports = {
     only('agents', ['contracts', 'observe', 'sandbox', 'gateway', 'fleet']),
     only('grading', ['contracts', 'observe', 'sandbox', 'fleet']),
     only('episode', [
+      'queue',
       'contracts',
       'observe',
       'config',
@@ -74,6 +75,10 @@ module.exports = {
     doNotFollow: { path: 'node_modules' },
     tsPreCompilationDeps: true,
     tsConfig: { fileName: 'tsconfig.json' },
-    enhancedResolveOptions: { extensions: ['.ts', '.js'] },
+    enhancedResolveOptions: {
+      extensions: ['.ts', '.js'],
+      exportsFields: ['exports'],
+      conditionNames: ['import', 'node', 'default'],
+    },
   },
 };
