@@ -9,8 +9,19 @@ export {
   type AgentContext,
   type AgentOutcome,
 } from './agents/index.ts';
-export { createEpisodeProcessor, type EpisodePorts, type LaneParts, type PolicyIdentity } from './episode/index.ts';
-export { createGateway, probePolicy, type Gateway, type GatewayOptions, type PolicyProbe } from './gateway/index.ts';
+export {
+  createEpisodeProcessor,
+  type EpisodePorts,
+  type LaneParts,
+  type PolicyIdentity,
+} from './episode/index.ts';
+export {
+  createGateway,
+  probePolicy,
+  type Gateway,
+  type GatewayOptions,
+  type PolicyProbe,
+} from './gateway/index.ts';
 export { createCommandGrader, GradeError, type Grader } from './grading/index.ts';
 export * from './queue/index.ts';
 export { createConsumer, type Consumer } from './queue/consumer/index.ts';
