@@ -65,6 +65,15 @@ export function sandboxContract(name: string, subject: ContractSubject): void {
       expect(found.stdout).toBe('[a b][$HOME][;id][]');
     });
 
+    test('runs no start-up file of a shell', async () => {
+      const planted = 'echo planted';
+      await shared.upload(
+        { '.bashrc': planted, '.profile': planted, '.bash_profile': planted },
+        { base: shared.agent_home },
+      );
+      expect((await run('echo only this')).stdout).toBe('only this\n');
+    });
+
     test('gives standard input, binary too, and its end', async () => {
       const bytes = Uint8Array.from({ length: 100_000 }, (_zero, index) => index % 256);
       const found = await shared.exec('wc -c; echo done', { stdin: bytes, timeout_ms: 30_000 });

@@ -52,8 +52,8 @@ function environment(start: ExecStart, mark: string): string[] {
 /** A list runs as it stands; through bash, so that a program that is not there is exit code 127 and not Docker's error. */
 function argvOf(command: string | readonly string[]): string[] {
   return typeof command === 'string'
-    ? ['bash', '-c', command]
-    : ['bash', '-c', 'exec "$@"', 'bash', ...command];
+    ? ['bash', '--noprofile', '--norc', '-c', command]
+    : ['bash', '--noprofile', '--norc', '-c', 'exec "$@"', 'bash', ...command];
 }
 
 async function exitCode(

@@ -25,12 +25,16 @@ export interface LocalCommand {
   kill(timeoutMs: number): Promise<void>;
 }
 
+// Standard input is a socket here, and bash that reads from one takes itself for a remote shell and runs ~/.bashrc: a file
+// the agent can write.
+const plain = ['--noprofile', '--norc', '-c'];
+
 function argvOf(command: string | readonly string[], uid: number | null): string[] {
   // A user of its own can be limited; a limit for the user everything else runs as would hit everything else.
   const limit = uid === null ? '' : `ulimit -u ${processLimit}; `;
   return typeof command === 'string'
-    ? ['-c', limit === '' ? command : `${limit}exec bash -c "$1"`, 'bash', command]
-    : ['-c', `${limit}exec "$@"`, 'bash', ...command];
+    ? [...plain, limit === '' ? command : `${limit}exec bash ${plain.join(' ')} "$1"`, 'bash', command]
+    : [...plain, `${limit}exec "$@"`, 'bash', ...command];
 }
 
 /** Starts a command in a session of its own. Rejects (infra) when it cannot be started. */
