@@ -196,6 +196,11 @@ export interface EpisodeWorkerOptions extends QueueOptions {
   readonly workerId?: string;
   /** Default: `defaultMaxAttempts`. */
   readonly maxAttempts?: number;
+  /**
+   * Seconds the storing of a result may take before the attempt counts as an infra failure. A result that Redis takes
+   * later all the same stands. Default: `defaultLimits.publish_seconds`.
+   */
+  readonly publishSeconds?: number;
   /** Called after an episode's result was published (not for duplicates). */
   readonly onPublished?: (summary: ResultSummary) => void;
 }

@@ -31,6 +31,7 @@ export async function createQueue(options: QueueOptions): Promise<RolloutQueue> 
     publisher: new Publisher(redis, names, jobs, timings.payloadTtlMs),
     tasks: new TaskReader(redis, names),
     runs: new RunReader(redis, names),
+    lockMs: timings.reconcileLockMs,
     log,
   };
   let closing: Promise<void> | undefined;

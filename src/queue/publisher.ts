@@ -20,8 +20,9 @@ export class Publisher {
   }
 
   /**
-   * Stores the payload, publishes, and adds the result job; a loser's payload is deleted. With `guarded`, a flag that
-   * ended the episode wins: the reply then is `ended` and nothing is published.
+   * Stores the payload, publishes, and adds the result job; publish.lua deletes a loser's payload. With `guarded`, a
+   * flag that ended the episode wins: the reply then is `ended` and nothing is published. `nonce` names this one result:
+   * after a broken connection both commands may be sent again.
    */
   async publish(result: {
     readonly summary: ResultSummary;
@@ -32,7 +33,8 @@ export class Publisher {
     const { summary, payload, nonce, guarded } = result;
     const key = this.#names.payload(summary.episode_id, nonce);
     crashPoint('payload.store:before');
-    // Both commands go out in one round trip; publish.lua finds out whether the payload is there.
+    // Both commands go out in one round trip; publish.lua finds out whether the payload is there. NX: sent a second time,
+    // it would give a payload that is published by now its TTL back.
     const stored =
       payload === null
         ? Promise.resolve(null)
@@ -42,6 +44,7 @@ export class Publisher {
               Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength),
               'PX',
               this.#payloadTtlMs,
+              'NX',
             )
             .then(
               () => null,
@@ -55,7 +58,6 @@ export class Publisher {
     ]);
     crashPoint('publish:after');
     if (reply[0] === 'no_payload' && storeError !== null) throw storeError;
-    if (reply[0] !== 'published' && payload !== null) await this.#redis.unlink(key);
     if (reply[0] === 'published') await this.#announce(summary);
     // The winner may have died before it added the result job.
     if (reply[0] === 'dup') await this.announce(summary.episode_id);

@@ -12,12 +12,11 @@ import { RunReader, type BatchSettings } from './run-settings.ts';
 import { TaskReader } from './task-store.ts';
 import { defaultTimings } from './timings.ts';
 
-const lockMs = 60_000;
 const groupsAtOnce = 200;
 
 /** One pass over one run or all of them, alone by a lock; null when another reconciler is at work. */
 export async function reconcileOnce(parts: RepairParts, run_id?: string): Promise<ReconcileReport | null> {
-  const { redis, names } = parts;
+  const { redis, names, lockMs } = parts;
   const token = randomBytes(12).toString('hex');
   if ((await redis.set(names.reconcileLock, token, 'PX', lockMs, 'NX')) === null) return null;
   try {
@@ -83,6 +82,7 @@ export async function startReconciler(options: QueueOptions): Promise<Running> {
     publisher: new Publisher(redis, names, jobs, timings.payloadTtlMs),
     tasks: new TaskReader(redis, names),
     runs: new RunReader(redis, names),
+    lockMs: timings.reconcileLockMs,
     log,
   };
   let pass: Promise<void> | undefined;

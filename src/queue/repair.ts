@@ -18,6 +18,8 @@ export interface RepairParts {
   readonly publisher: Publisher;
   readonly tasks: TaskReader;
   readonly runs: RunReader;
+  /** How long the lock of a reconciler lives, milliseconds. */
+  readonly lockMs: number;
   readonly log: Logger;
 }
 

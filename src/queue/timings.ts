@@ -22,6 +22,8 @@ export interface QueueTimings {
   /** Life of a payload that was stored and not published. */
   readonly payloadTtlMs: number;
   readonly reconcileMs: number;
+  /** How long a reconciler that died keeps the others out. */
+  readonly reconcileLockMs: number;
 }
 
 /** design.md 4: every episode of a killed worker runs again within 90 s, and 30 s without Redis re-run nothing. */
@@ -39,6 +41,7 @@ export const defaultTimings: QueueTimings = Object.freeze({
   heartbeatTtlMs: 90_000,
   payloadTtlMs: 3_600_000,
   reconcileMs: 30_000,
+  reconcileLockMs: 60_000,
 });
 
 /** Starts of one episode, on all machines together, before an infra failure is published as its result. */

@@ -34,7 +34,7 @@ function driver(pool: TestPool, names: QueueNames) {
         maxAttempts: more.maxAttempts ?? 4,
       }),
     store: (job: EpisodeJob, nonce: string) =>
-      redis.set(names.payload(job.episode_id, nonce), `payload of ${nonce}`, 'PX', 60_000),
+      redis.set(names.payload(job.episode_id, nonce), `payload of ${nonce}`, 'PX', 60_000, 'NX'),
     publish: (
       job: EpisodeJob,
       nonce: string,
@@ -203,8 +203,21 @@ describe('publish', () => {
     expect(await step.publish(job!, 'b', { payload: true })).toEqual(['published']);
     expect(await step.publish(job!, 'a', { payload: true })).toEqual(['dup']);
     expect(await pool.redis.pttl(names.payload(job!.episode_id, 'b'))).toBe(-1);
-    expect(await pool.redis.pttl(names.payload(job!.episode_id, 'a'))).toBeGreaterThan(0);
+    expect(await pool.redis.exists(names.payload(job!.episode_id, 'a'))).toBe(0);
     expect(await step.state(job!)).toMatchObject({ by: 'b', payload: names.payload(job!.episode_id, 'b') });
+  });
+
+  it('keeps the payload of the winner when its call arrives again after the group has closed', async () => {
+    const [job] = await newGroup(1);
+    await step.claim(job!, 'a');
+    await step.store(job!, 'a');
+    expect(await step.publish(job!, 'a', { payload: true })).toEqual(['published']);
+    await step.deliver(job!);
+    expect(await step.publish(job!, 'a', { payload: true })).toEqual(['published']);
+    expect(await pool.redis.pttl(names.payload(job!.episode_id, 'a'))).toBe(-1);
+    await step.store(job!, 'b');
+    expect(await step.publish(job!, 'b', { payload: true })).toEqual(['late']);
+    expect(await pool.redis.exists(names.payload(job!.episode_id, 'b'))).toBe(0);
   });
 
   it('refuses a result whose payload is not there', async () => {

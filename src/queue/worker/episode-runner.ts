@@ -1,55 +1,17 @@
 import { randomBytes } from 'node:crypto';
 import { DelayedError, WaitingError, type Job } from 'bullmq';
-import type { Redis } from 'ioredis';
-import type { EpisodeJob, Failure, Lane, ResultSummary, SamplingOverrides } from '../../contracts/index.ts';
-import { crashPoint, type Logger } from '../../observe/index.ts';
+import type { Failure, Lane, SamplingOverrides } from '../../contracts/index.ts';
+import { crashPoint } from '../../observe/index.ts';
 import { claimEpisode, type Claim } from '../lua/claim.ts';
 import { releaseEpisode } from '../lua/release.ts';
-import type { QueueNames } from '../names.ts';
 import { nullSummary, type NullReason } from '../null-summary.ts';
-import { AbortCause, type EpisodeOutput, type EpisodeProcessor } from '../processor.ts';
-import type { Publisher } from '../publisher.ts';
-import type { RunReader } from '../run-settings.ts';
-import type { TaskReader } from '../task-store.ts';
-import type { QueueTimings } from '../timings.ts';
+import { AbortCause, type EpisodeOutput } from '../processor.ts';
 import { decide, retryDelay } from './decide.ts';
-import type { Gate } from './gate.ts';
 import { backToWait, isMove, putAside, readEpisodeJob } from './job-moves.ts';
-import { LiveJob, type LiveEpisodes } from './live-episodes.ts';
+import { LiveJob } from './live-episodes.ts';
+import { withinPublishDeadline } from './publish-deadline.ts';
+import type { EpisodeReturn, RunnerParts, Taken } from './runner-parts.ts';
 import { within } from './within.ts';
-
-export interface RunnerParts {
-  readonly redis: Redis;
-  readonly names: QueueNames;
-  readonly log: Logger;
-  readonly worker: string;
-  readonly timings: QueueTimings;
-  readonly maxAttempts: number;
-  readonly process: EpisodeProcessor;
-  readonly live: LiveEpisodes;
-  readonly gate: Gate;
-  readonly publisher: Publisher;
-  readonly tasks: TaskReader;
-  readonly runs: RunReader;
-  readonly onPublished: ((summary: ResultSummary) => void) | undefined;
-}
-
-/** What BullMQ keeps of an episode job. Small: it is copied into BullMQ's stream of events. */
-export interface EpisodeReturn {
-  readonly verdict: 'published' | 'dup' | 'late' | 'end';
-  readonly status?: string;
-  readonly stop_reason?: string;
-  readonly reward?: number | null;
-  readonly attempt?: number;
-}
-
-/** One job in hand: what BullMQ gave, what it says, and the copy of it that is live here. */
-interface Taken {
-  readonly bull: Job;
-  readonly token: string;
-  readonly job: EpisodeJob;
-  readonly live: LiveJob;
-}
 
 /** Takes one episode job through the publish protocol (design.md 4). */
 export class EpisodeRunner {
@@ -165,9 +127,9 @@ export class EpisodeRunner {
       switch (decision.do) {
         case 'publish':
           try {
-            return await this.#publish(taken, decision.output, true);
+            return await this.#publish(taken, decision.output, live.nonce, true);
           } catch (error) {
-            // Redis refused the payload or the result: that is an infra failure of this attempt.
+            // Redis refused the payload or the result, or was too slow: that is an infra failure of this attempt.
             outcome = { error };
             continue;
           }
@@ -203,13 +165,22 @@ export class EpisodeRunner {
     });
   }
 
-  async #publish(taken: Taken, output: EpisodeOutput, guarded: boolean): Promise<EpisodeReturn> {
+  async #publish(
+    taken: Taken,
+    output: EpisodeOutput,
+    nonce: string,
+    guarded: boolean,
+  ): Promise<EpisodeReturn> {
     const { live } = taken;
     const { summary, payload } = output;
-    const reply = await this.#parts.publisher.publish({ summary, payload, nonce: live.nonce, guarded });
+    const { publisher, publishSeconds, onPublished } = this.#parts;
+    const published = publisher.publish({ summary, payload, nonce, guarded }).then((reply) => {
+      if (reply[0] === 'published') onPublished?.(summary);
+      return reply;
+    });
+    const reply = await withinPublishDeadline(published, publishSeconds);
     if (reply[0] === 'ended') return this.#publishNull(taken, live.attempt, { ended: reply[1] });
     if (reply[0] === 'no_payload') throw new Error('the payload was gone before it was published');
-    if (reply[0] === 'published') this.#parts.onPublished?.(summary);
     crashPoint('complete:before');
     const { status, stop_reason, reward, attempt } = summary;
     return { verdict: reply[0], status, stop_reason, reward, attempt };
@@ -234,7 +205,8 @@ export class EpisodeRunner {
       now: Date.now(),
       reason,
     });
-    return this.#publish(taken, { summary, payload: null }, false);
+    // Told apart from the attempt's own result, which may still be on its way to Redis and then was first.
+    return this.#publish(taken, { summary, payload: null }, `${live.nonce}-null`, false);
   }
 
   async #retry(taken: Taken, delayMs: number, failure: Failure | null) {

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import { Worker } from 'bullmq';
-import type { Lane } from '../../contracts/index.ts';
+import { defaultLimits, type Lane } from '../../contracts/index.ts';
 import { silentLogger } from '../../observe/index.ts';
 import type { CloseOptions, EpisodeWorker, EpisodeWorkerOptions, WorkerRecord } from '../api.ts';
 import { connectPatient, disconnect } from '../connection.ts';
@@ -48,6 +48,7 @@ export async function startEpisodeWorker(options: EpisodeWorkerOptions): Promise
     worker: id,
     timings,
     maxAttempts: options.maxAttempts ?? defaultMaxAttempts,
+    publishSeconds: options.publishSeconds ?? defaultLimits.publish_seconds,
     process: options.process,
     live,
     gate: new Gate(total),
