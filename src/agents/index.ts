@@ -1,4 +1,4 @@
-export type { AgentContext, AgentOutcome } from './agent.ts';
+export type { Agent, AgentContext, AgentOutcome } from './agent.ts';
 export { createClaudeCodeAgent } from './claude-code/index.ts';
 export { agentDone, createInProcessAgent } from './in-process.ts';
 export { createAgent } from './registry.ts';
