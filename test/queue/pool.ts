@@ -35,6 +35,7 @@ export const shortTimings: Partial<QueueTimings> = {
   twinMs: 10_000,
   heartbeatMs: 200,
   reconcileMs: 200,
+  reconcileLockMs: 1_500,
 };
 
 export function aTask(task_key: string, extra: Record<string, unknown> = {}): Task {
@@ -121,9 +122,13 @@ export interface TestPool extends AsyncDisposable {
   closedGroups(run?: string): Promise<ClosedGroup[]>;
 }
 
-export async function openPool(timings: Partial<QueueTimings> = {}): Promise<TestPool> {
+/** `redisUrl`: default is the suite's Redis. */
+export async function openPool(
+  timings: Partial<QueueTimings> = {},
+  redisUrl: string = testRedisUrl(),
+): Promise<TestPool> {
   const options: QueueOptions = {
-    redisUrl: testRedisUrl(),
+    redisUrl,
     prefix: freshPrefix(),
     timings: { ...shortTimings, ...timings },
   };
