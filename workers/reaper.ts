@@ -1,14 +1,14 @@
 import type { Logger } from '../src/observe/index.ts';
 import { createQueue, type QueueOptions } from '../src/queue/index.ts';
 import type { ReapReport, SandboxProvider } from '../src/sandbox/sandbox.ts';
-import { sweepRuntimeDirectories } from './runtime-directory.ts';
+import { findDeadDirectories, removeDirectories } from './runtime-directory.ts';
 
 const everyMs = 60_000;
 
 export interface ReapTarget {
   readonly pool: string;
   readonly providers: readonly SandboxProvider[];
-  /** Ids of the workers that are alive. */
+  /** Ids of the workers whose heartbeat has not run out. */
   readonly alive: ReadonlySet<string>;
   readonly all?: boolean;
   readonly run_id?: string;
@@ -16,19 +16,23 @@ export interface ReapTarget {
 
 /** One sweep over every provider: what dead workers left behind, and what outlived its time. */
 export async function reapOnce(target: ReapTarget): Promise<ReapReport> {
+  // A worker's heartbeat outlives it by a minute and more; on its own machine its death shows at once.
+  const dead = await findDeadDirectories();
+  const deadHere = new Set(dead.map(({ worker }) => worker));
   const removed: string[] = [];
   const kept: { id: string; why: string }[] = [];
   for (const provider of target.providers) {
     const report = await provider.reap({
       pool: target.pool,
-      isDead: (worker) => !target.alive.has(worker),
+      isDead: (worker) => deadHere.has(worker) || !target.alive.has(worker),
       ...(target.all === undefined ? {} : { all: target.all }),
       ...(target.run_id === undefined ? {} : { run_id: target.run_id }),
     });
     removed.push(...report.removed.map((id) => `${provider.name} ${id}`));
     kept.push(...report.kept);
   }
-  removed.push(...(await sweepRuntimeDirectories()));
+  // Last: they say which workers are dead, for the next sweep where this one failed.
+  removed.push(...(await removeDirectories(dead)));
   return { removed, kept };
 }
 

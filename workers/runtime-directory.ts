@@ -2,37 +2,60 @@ import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { z } from 'zod';
 import { lookUp, processRecordSchema, recordOf } from '../src/queue/embedded-redis/index.ts';
 
 const prefix = 'rp-gw-';
 const ownerFile = 'owner.json';
 
+/** The process that made the directory, and the worker that it is. */
+const ownerSchema = processRecordSchema.extend({ worker: z.string() });
+
 /**
  * Makes the directory that holds the gateway sockets of this process. Its name is short, because a Unix socket's path is
  * limited to about 100 bytes; others may pass through it (0711) to a socket they know the name of, but not list it.
  */
-export async function makeRuntimeDirectory(): Promise<{ path: string } & AsyncDisposable> {
+export async function makeRuntimeDirectory(worker: string): Promise<{ path: string } & AsyncDisposable> {
   const path = join(tmpdir(), `${prefix}${process.pid}-${randomBytes(4).toString('hex')}`);
   await mkdir(path, { mode: 0o711 });
   // mkdir's mode is subject to the umask.
   await chmod(path, 0o711);
-  await writeFile(join(path, ownerFile), JSON.stringify(recordOf(process.pid)), { mode: 0o600 });
+  const owner = JSON.stringify({ ...recordOf(process.pid), worker });
+  await writeFile(join(path, ownerFile), owner, { mode: 0o600 });
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) };
 }
 
-/** Removes the runtime directories of processes that are dead, and gives their paths. */
-export async function sweepRuntimeDirectories(): Promise<string[]> {
-  const removed: string[] = [];
+/** A runtime directory whose process is dead. */
+export interface DeadDirectory {
+  readonly path: string;
+  readonly worker: string;
+}
+
+/** The runtime directories of processes of this machine that are dead. */
+export async function findDeadDirectories(): Promise<DeadDirectory[]> {
+  const dead: DeadDirectory[] = [];
   for (const name of await readdir(tmpdir())) {
     if (!name.startsWith(prefix)) continue;
     const path = join(tmpdir(), name);
     try {
-      const owner = processRecordSchema.parse(JSON.parse(await readFile(join(path, ownerFile), 'utf8')));
-      if (lookUp(owner) !== 'dead') continue;
+      const owner = ownerSchema.parse(JSON.parse(await readFile(join(path, ownerFile), 'utf8')));
+      if (lookUp(owner) === 'dead') dead.push({ path, worker: owner.worker });
+    } catch {
+      // Half made, another user's, or just removed by somebody else: not ours to judge.
+    }
+  }
+  return dead;
+}
+
+/** Removes runtime directories, and gives the paths of those that are gone. */
+export async function removeDirectories(directories: readonly DeadDirectory[]): Promise<string[]> {
+  const removed: string[] = [];
+  for (const { path } of directories) {
+    try {
       await rm(path, { recursive: true, force: true });
       removed.push(path);
     } catch {
-      // Half made, another user's, or just removed by somebody else: not ours to judge.
+      // Another user's: theirs to remove.
     }
   }
   return removed;

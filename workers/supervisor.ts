@@ -18,6 +18,7 @@ export interface ForkOptions {
   readonly processes: number;
   /** Command line after the program, `worker ...`. Secrets travel in the environment. */
   readonly arguments: readonly string[];
+  /** Default: that of this process. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** File descriptor for what they print. Default: that of this process. */
   readonly output?: number;
@@ -32,7 +33,7 @@ function start(options: ForkOptions): ChildProcess {
   if (program === undefined) throw new Error('this process has no program to start again');
   const output = options.output ?? 'inherit';
   return fork(program, options.arguments, {
-    env: options.env ?? process.env,
+    ...(options.env === undefined ? {} : { env: options.env }),
     stdio: ['ignore', output, output, 'ipc'],
     // A Ctrl-C goes to the whole foreground group; the workers are to hear of it from us, once.
     detached: true,

@@ -51,6 +51,7 @@ export function workerCommand(): Command {
       process.send?.({ ready: worker.id });
       if (!shutdown.graceful.aborted) await once(shutdown.graceful, 'abort');
       shutdown.forced.addEventListener('abort', () => process.exit(1));
+      context.log.info({ worker: worker.id }, 'handing off');
       await worker.close({ mode: 'handoff' });
       if (process.connected) process.disconnect();
     });
