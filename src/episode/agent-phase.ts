@@ -1,4 +1,4 @@
-import type { EffectiveLimits } from '../contracts/index.ts';
+import { EpisodeError, type EffectiveLimits } from '../contracts/index.ts';
 import type { GatewaySession } from '../gateway/session.ts';
 import { crashPoint, type Logger } from '../observe/index.ts';
 import type { EpisodeAttempt } from '../queue/processor.ts';
@@ -6,10 +6,13 @@ import type { Sandbox, SandboxState } from '../sandbox/sandbox.ts';
 import { DeadlineExpired, holdAwareDeadline } from './hold-clock.ts';
 import { judge, type AgentEnd, type Verdict } from './outcome.ts';
 import type { LaneParts } from './ports.ts';
+import { settle } from './settle.ts';
 
 const watchEveryMs = 10_000;
 /** A look at the sandbox that takes longer than this is a daemon that does not answer. */
 const stateTimeoutMs = 30_000;
+/** How long an agent that was told to end may take to come to rest, seconds. */
+const settleSeconds = 60;
 
 /** The sandbox's state, where a provider that does not answer counts as gone. */
 async function lookAt(sandbox: Sandbox): Promise<SandboxState> {
@@ -85,19 +88,22 @@ export async function runAgent(
   let end: AgentEnd;
   let gone = false;
   try {
-    const outcome = await parts.agent.run({
+    const signal = AbortSignal.any(signals);
+    const running = parts.agent.run({
       task: attempt.task,
       session,
       sandbox,
       limits,
       episode_id: attempt.job.episode_id,
       attempt: attempt.attempt,
-      signal: AbortSignal.any(signals),
+      signal,
       log,
     });
+    const outcome = await settle(running, signal, settleSeconds);
     end = { by: 'agent', outcome };
   } catch (error) {
     attempt.signal.throwIfAborted();
+    if (error instanceof EpisodeError) throw error;
     if (watcher?.signal.aborted) gone = true;
     else if (!deadline.signal.aborted && !session.failed.aborted) throw error;
     end = { by: 'deadline' };

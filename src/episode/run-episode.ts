@@ -138,12 +138,16 @@ export function createEpisodeProcessor(ports: EpisodePorts): EpisodeProcessor {
       if (progress.failure.code === 'internal_error')
         log.error({ err: error }, 'episode failed unexpectedly');
     } finally {
-      if (session !== undefined) {
-        progress.calls = await session.finish();
-        progress.stats = session.stats();
-        await session[Symbol.asyncDispose]();
+      try {
+        if (session !== undefined) {
+          progress.calls = await session.finish();
+          progress.stats = session.stats();
+        }
+      } finally {
+        // The session's directory is mounted in the sandbox, so the sandbox goes first.
+        if (progress.sandbox !== null) await tearDown(progress.sandbox, log);
+        await session?.[Symbol.asyncDispose]();
       }
-      if (progress.sandbox !== null) await tearDown(progress.sandbox, log);
     }
     attempt.signal.throwIfAborted();
     return assemble(attempt, ports, progress, limits, sampling, startedAt);
@@ -162,7 +166,11 @@ async function runPhases(
 ): Promise<void> {
   const { task } = attempt;
   await timed(progress.times, 'boot_s', async () => {
-    progress.sandbox = await boots.add(() => boot(attempt, parts, limits, ports.pool, session.socket_dir));
+    const place = { signal: attempt.signal };
+    progress.sandbox = await boots.add(
+      () => boot(attempt, parts, limits, ports.pool, session.socket_dir),
+      place,
+    );
   });
   const { sandbox } = progress;
   if (sandbox !== null && task.kind === 'claude_code') {
