@@ -60,7 +60,8 @@ export async function collectResults(options: CollectOptions): Promise<ResultSum
     clearInterval(timer);
     await round;
   }
-  return rewrite ? writeAll(consumer, run_id, options.path) : [...results.values()];
+  // Awaited here: the consumer is closed when this returns.
+  return rewrite ? await writeAll(consumer, run_id, options.path) : [...results.values()];
 }
 
 /** Writes every result that a run has now, each sample once. */
