@@ -10,6 +10,8 @@ export default tseslint.config(
       '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],
       '@typescript-eslint/require-await': 'off',
       '@typescript-eslint/restrict-template-expressions': 'off',
+      // A promise returned out of a block with 'using' outlives what the block disposes of.
+      '@typescript-eslint/return-await': ['error', 'in-try-catch'],
       eqeqeq: 'error',
       'no-restricted-properties': [
         'error',

@@ -188,7 +188,7 @@ describe.each(providers)('Claude Code in a %s sandbox', (provider) => {
   it('says so when there is no CLI, or one that does not run there', async () => {
     const failureOf = async (cli: string | null): Promise<unknown> => {
       await using episode = await stage.open(provider, { prompt: '[waits]', cli });
-      return episode.run().catch((error: unknown) => (error as EpisodeError).failure);
+      return await episode.run().catch((error: unknown) => (error as EpisodeError).failure);
     };
     expect(await failureOf(null)).toMatchObject({ class: 'infra', code: 'cli_missing', retryable: false });
     const directory = await mkdtemp(join(tmpdir(), `rp-${process.pid}-`));
