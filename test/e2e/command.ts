@@ -38,8 +38,10 @@ export interface RunningCommand {
   stdout(): string;
   stderr(): string;
   kill(signal: NodeJS.Signals): void;
-  /** Waits until its output matches, and gives the match; fails when the command ends before. */
-  says(pattern: RegExp, what: string, timeoutMs?: number): Promise<RegExpExecArray>;
+  /** Waits until the condition holds; fails with its output when the command ends before. */
+  until<T>(condition: () => T | Promise<T>, what: string): Promise<NonNullable<T>>;
+  /** Waits until its output matches, and gives the match. */
+  says(pattern: RegExp, what: string): Promise<RegExpExecArray>;
 }
 
 /** Starts `rollpool ...` as a process of its own, with `env` as its whole environment. */
@@ -61,23 +63,25 @@ export function startCommand(args: readonly string[], env: Readonly<Record<strin
       resolve(end);
     });
   });
+  const untilThen: RunningCommand['until'] = (condition, what) =>
+    until(
+      async () => {
+        const value = await condition();
+        if (!value && end !== undefined) {
+          throw new Error(`rollpool ${args.join(' ')} ended before ${what}: ${JSON.stringify(end, null, 1)}`);
+        }
+        return value;
+      },
+      what,
+      60_000,
+    );
   return {
     pid: child.pid!,
     ended,
     stdout: () => stdout,
     stderr: () => stderr,
     kill: (signal) => void child.kill(signal),
-    says: async (pattern, what, timeoutMs) =>
-      until(
-        () => {
-          const match = pattern.exec(stdout) ?? pattern.exec(stderr);
-          if (match === null && end !== undefined) {
-            throw new Error(`rollpool ${args.join(' ')} ended before ${what}: ${JSON.stringify(end)}`);
-          }
-          return match;
-        },
-        what,
-        timeoutMs ?? 60_000,
-      ),
+    until: untilThen,
+    says: (pattern, what) => untilThen(() => pattern.exec(stdout) ?? pattern.exec(stderr), what),
   };
 }

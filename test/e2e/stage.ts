@@ -1,7 +1,8 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ContainerInfo } from 'dockerode';
+import { produce } from '../../producer/index.ts';
 import { resultSchema, type Result } from '../../src/contracts/index.ts';
 import { createQueue, type RolloutQueue } from '../../src/queue/index.ts';
 import { docker, haveDocker, testImage } from '../sandbox/docker-daemon.ts';
@@ -27,6 +28,8 @@ export interface Stage extends AsyncDisposable {
   run(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<Ended>;
   /** A worker that has said it is ready. */
   worker(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<Worker>;
+  /** As `rollpool enqueue` does, without the cost of a process. */
+  enqueue(run_id: string, tasks: readonly unknown[], options?: { readonly samples?: number }): Promise<void>;
   file(name: string, content: unknown): Promise<string>;
   /** Containers of this pool, running or not. */
   containers(worker?: string): Promise<ContainerInfo[]>;
@@ -54,6 +57,8 @@ function environment(pool: string, directory: string): Record<string, string> {
 export async function openStage(base: Readonly<Record<string, string>> = {}): Promise<Stage> {
   const pool = freshPrefix();
   const directory = await mkdtemp(join(tmpdir(), `rollpool-e2e-${process.pid}-`));
+  // Users of sandboxes go through it.
+  await chmod(directory, 0o711);
   const queue = await createQueue({ redisUrl: testRedisUrl(), prefix: pool });
   const started = new Set<RunningCommand>();
   const own = { ...environment(pool, directory), ...base };
@@ -68,6 +73,11 @@ export async function openStage(base: Readonly<Record<string, string>> = {}): Pr
     const label = [`io.rollpool.pool=${pool}`, ...(worker ? [`io.rollpool.worker=${worker}`] : [])];
     return docker.listContainers({ all: true, filters: { label } });
   };
+  const file: Stage['file'] = async (name, content) => {
+    const path = join(directory, name);
+    await writeFile(path, typeof content === 'string' ? content : JSON.stringify(content));
+    return path;
+  };
   return {
     pool,
     directory,
@@ -79,11 +89,11 @@ export async function openStage(base: Readonly<Record<string, string>> = {}): Pr
       const [, id] = await command.says(/"worker":"([^"]+)".*"worker ready"/, 'the worker is ready');
       return { ...command, id: id! };
     },
-    file: async (name, content) => {
-      const path = join(directory, name);
-      await writeFile(path, typeof content === 'string' ? content : JSON.stringify(content));
-      return path;
+    enqueue: async (run_id, tasks, options = {}) => {
+      const path = await file(`${run_id}.json`, tasks);
+      await produce(queue, path, { run_id, sandbox: 'docker', ...options });
     },
+    file,
     containers,
     [Symbol.asyncDispose]: async () => {
       // Only what a failed test has left: a worker that is told to stop takes its containers with it.

@@ -74,11 +74,10 @@ describe.runIf(haveDocker)('episodes of a worker that ends', { timeout: 120_000 
     await using gate = await openPolicyGate(policy.url);
     await using stage = await openStage({ ROLLPOOL_POLICY_URL: gate.url });
     gate.hold();
-    const tasks = await stage.file(
-      'tasks.json',
+    await stage.enqueue(
+      'handed-off',
       keys.map((key) => smallTask(key)),
     );
-    await stage.run(['enqueue', tasks, '--run-id', 'handed-off']);
     const leaving = await stage.worker(['--concurrency', '3']);
     await until(() => gate.waiting() === 3, 'every episode waits for its policy', 60_000);
     expect(await running(stage, leaving.id)).toBe(true);
@@ -103,8 +102,7 @@ describe.runIf(haveDocker)('episodes of a worker that ends', { timeout: 120_000 
     await using stage = await openStage({ ROLLPOOL_POLICY_URL: gate.url });
     await using relay = await openDockerRelay(stage.directory);
     gate.hold();
-    const tasks = await stage.file('tasks.json', [smallTask('stuck')]);
-    await stage.run(['enqueue', tasks, '--run-id', 'stuck']);
+    await stage.enqueue('stuck', [smallTask('stuck')]);
     const worker = await stage.worker(['--concurrency', '1'], { DOCKER_HOST: relay.host });
     await until(() => gate.waiting() === 1, 'the episode waits for its policy', 60_000);
 
