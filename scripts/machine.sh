@@ -57,8 +57,10 @@ want_docker() {
   if [ "$(id -u)" != 0 ]; then docker_missing="no Docker daemon answers, and only root can start one"; return 1; fi
   if ! command -v dockerd >/dev/null 2>&1; then
     if ! can_apt; then docker_missing="dockerd is not installed"; return 1; fi
-    apt_install docker.io iptables
+    apt_install docker.io iptables cgroupfs-mount ca-certificates
   fi
+  # A machine without an init system that does it has no control groups mounted, and no daemon starts without them.
+  if ! mountpoint -q /sys/fs/cgroup && command -v cgroupfs-mount >/dev/null 2>&1; then cgroupfs-mount; fi
   say "starting a Docker daemon for this run"
   dockerd >"${TMPDIR:-/tmp}/rollpool-dockerd.$$.log" 2>&1 &
   dockerd_pid=$!
