@@ -14,7 +14,11 @@ const servable = ['claude_code-docker', 'claude_code-local'] as const satisfies 
 /** A worker has no lane it could serve, and why for each. */
 export class NoLaneError extends Error {
   constructor(reasons: readonly string[]) {
-    super(`no lane can be served here:\n${reasons.map((reason) => `  ${reason}`).join('\n')}`);
+    super(
+      reasons.length === 1
+        ? `cannot serve ${reasons[0]}`
+        : `no lane can be served here:${reasons.map((reason) => `\n  ${reason}`).join('')}`,
+    );
     this.name = 'NoLaneError';
   }
 }

@@ -41,6 +41,8 @@ export interface WorkerOptions {
   readonly log: Logger;
   /** Runs a policy that returns no ids or logprobs: rewards only. Default: false. */
   readonly allowUntrainable?: boolean;
+  /** Agent CLIs that may be starting at once in this process. Default: the number of cores. */
+  readonly cliStarts?: number;
   readonly signal?: AbortSignal;
 }
 
@@ -86,7 +88,7 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
         log,
       }),
     );
-    const agent = createClaudeCodeAgent({ startGate: createStartGate() });
+    const agent = createClaudeCodeAgent({ startGate: createStartGate(options.cliStarts) });
     const process = createEpisodeProcessor({
       sessions: gateway,
       partsFor: partsOf(served, agent, createCommandGrader()),

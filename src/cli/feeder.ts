@@ -1,20 +1,20 @@
-import { once } from 'node:events';
 import { Command } from 'commander';
 import { startFeeder, startReconciler } from '../queue/index.ts';
+import { exitCodes } from './bad-use.ts';
 import { openQueue } from './context.ts';
 import { settingsOf, withSettings } from './options.ts';
-import { listenForShutdown } from './shutdown.ts';
+import { aborted, listenForShutdown } from './shutdown.ts';
 
 export function feederCommand(): Command {
   return withSettings(new Command('feeder'), 'logLevel')
     .description('fill groups from the results queue (every worker does; any number is safe)')
     .action(async (flags: Record<string, unknown>) => {
       using shutdown = listenForShutdown();
+      shutdown.forced.addEventListener('abort', () => process.exit(exitCodes.someFailed));
       await using context = await openQueue(settingsOf(flags));
       await using _feeder = await startFeeder(context.options);
       await using _reconciler = await startReconciler(context.options);
       context.log.info('feeder ready');
-      if (!shutdown.graceful.aborted) await once(shutdown.graceful, 'abort');
-      shutdown.forced.addEventListener('abort', () => process.exit(1));
+      await aborted(shutdown.graceful);
     });
 }

@@ -37,12 +37,13 @@ export function settingsOf(
   return loadSettings(process.env, { ...extra, ...overrides });
 }
 
-/** Parser of a whole number of at least `least`. */
-export function wholeNumber(least: number): (text: string) => number {
+/** Parser of a whole number of at least `least` and at most `most`. */
+export function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER): (text: string) => number {
   return (text) => {
     const value = Number(text);
-    if (!/^\d+$/.test(text) || !Number.isSafeInteger(value) || value < least) {
-      throw new InvalidArgumentError(`must be a whole number of at least ${least}.`);
+    if (!/^\d+$/.test(text) || value < least || value > most) {
+      const bounds = most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`;
+      throw new InvalidArgumentError(`It must be a whole number ${bounds}.`);
     }
     return value;
   };
@@ -50,6 +51,6 @@ export function wholeNumber(least: number): (text: string) => number {
 
 /** Parser of any whole number. */
 export function integer(text: string): number {
-  if (!/^-?\d+$/.test(text)) throw new InvalidArgumentError('must be a whole number.');
+  if (!/^-?\d+$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');
   return Number(text);
 }

@@ -1,9 +1,8 @@
-import { once } from 'node:events';
 import { Command, Option } from 'commander';
 import { createLogger } from '../observe/index.ts';
 import { loadScripts, startScriptedPolicy, type TemplateName } from '../policy/index.ts';
 import { integer, settingsOf, wholeNumber, withSettings } from './options.ts';
-import { listenForShutdown } from './shutdown.ts';
+import { aborted, listenForShutdown } from './shutdown.ts';
 
 interface PolicyFlags extends Record<string, unknown> {
   readonly scripts: string;
@@ -25,7 +24,7 @@ export function policyCommand(): Command {
       "serve a scripted policy over vLLM's wire, for demos and tests without a GPU (docs/policy.md)",
     )
     .requiredOption('--scripts <file>', 'what it plays')
-    .option('--port <n>', '0 takes a free one', wholeNumber(0), 0)
+    .option('--port <n>', '0 takes a free one', wholeNumber(0, 65_535), 0)
     .option('--host <address>', 'where it listens', '127.0.0.1')
     .addOption(
       new Option('--template <name>', 'chat template').choices(['plain', 'hostile']).default('plain'),
@@ -65,6 +64,6 @@ export function policyCommand(): Command {
           ? `${JSON.stringify({ url: policy.url, model: policy.model })}\n`
           : `${policy.url}\n`,
       );
-      if (!shutdown.graceful.aborted) await once(shutdown.graceful, 'abort');
+      await aborted(shutdown.graceful);
     });
 }

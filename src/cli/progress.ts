@@ -50,32 +50,32 @@ function barDisplay(stream: NodeJS.WriteStream): ProgressDisplay {
   };
 }
 
-/** One line whenever the numbers of episodes changed, at most one in `everyMs`, and always the last. */
+/** A line whenever the numbers of episodes changed, at most one in `everyMs`; `stop` writes the last one. */
 function lineDisplay(write: (line: string) => void, everyMs: number): ProgressDisplay {
-  let last = '';
-  let lastAt = -Infinity;
-  let pending: string | undefined;
+  let written = '';
+  let writtenAt = -Infinity;
+  let latest: { readonly key: string; readonly line: string } | undefined;
+  const flush = (): void => {
+    if (latest === undefined || latest.key === written) return;
+    written = latest.key;
+    writtenAt = performance.now();
+    write(latest.line);
+  };
   return {
     show(snapshot) {
       const { running, failed, reward, rate } = fields(snapshot);
-      const line = `${snapshot.done}/${snapshot.total} episodes, ${running} running, ${failed} failed, reward ${reward}, ${rate} tokens/s`;
-      const key = `${snapshot.done} ${running} ${failed}`;
-      if (key === last) return;
-      pending = line;
-      if (performance.now() - lastAt < everyMs) return;
-      last = key;
-      lastAt = performance.now();
-      pending = undefined;
-      write(line);
+      latest = {
+        key: `${snapshot.done} ${snapshot.total} ${running} ${failed}`,
+        line: `${snapshot.done}/${snapshot.total} episodes, ${running} running, ${failed} failed, reward ${reward}, ${rate} tokens/s`,
+      };
+      if (performance.now() - writtenAt >= everyMs) flush();
     },
-    stop() {
-      if (pending !== undefined) write(pending);
-    },
+    stop: flush,
   };
 }
 
-/** Live on a terminal, plain lines elsewhere; nothing when `quiet`. */
-export function createProgress(stream: NodeJS.WriteStream, quiet: boolean): ProgressDisplay {
+/** Live on a terminal, plain lines elsewhere (at most one in `everyMs`, default 2000); nothing when `quiet`. */
+export function createProgress(stream: NodeJS.WriteStream, quiet: boolean, everyMs = 2_000): ProgressDisplay {
   if (quiet) return { show: () => {}, stop: () => {} };
-  return stream.isTTY ? barDisplay(stream) : lineDisplay((line) => stream.write(`${line}\n`), 2_000);
+  return stream.isTTY ? barDisplay(stream) : lineDisplay((line) => stream.write(`${line}\n`), everyMs);
 }

@@ -1,9 +1,10 @@
 import { once } from 'node:events';
 import { createWriteStream, type WriteStream } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { access, constants, mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { ResultSummary } from '../contracts/index.ts';
 import { decodePayload, toResultLine } from '../trajectory/index.ts';
+import { BadUse } from './bad-use.ts';
 
 /** A file of results, one JSON line each. It is written anew: the queue knows every result of a run. */
 export interface ResultFile extends AsyncDisposable {
@@ -13,12 +14,34 @@ export interface ResultFile extends AsyncDisposable {
   close(): Promise<void>;
 }
 
+/** Makes the directory of `--out` and gives the path of its results; BadUse when nothing could be written there. */
+export async function prepareOut(directory: string): Promise<string> {
+  const path = join(directory, 'results.jsonl');
+  try {
+    await mkdir(directory, { recursive: true });
+    await access(directory, constants.W_OK | constants.X_OK);
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    throw new BadUse(`--out ${directory}: cannot be written (${code})`, { cause });
+  }
+  return path;
+}
+
+/** The line of a result: its summary, sequences and trace. */
+export function resultLine(summary: ResultSummary, payload: Uint8Array | null): string {
+  return `${JSON.stringify(toResultLine(summary, payload === null ? null : decodePayload(payload)))}\n`;
+}
+
+/** Opens the file at a path of `prepareOut`. */
 export async function openResultFile(path: string): Promise<ResultFile> {
-  await mkdir(dirname(path), { recursive: true });
   const stream: WriteStream = createWriteStream(path);
+  try {
+    await once(stream, 'open');
+  } catch (cause) {
+    throw new BadUse(`${path}: cannot be written (${(cause as NodeJS.ErrnoException).code})`, { cause });
+  }
   // A full disk shows at the next write or at close; without a listener it would end the process here.
   stream.on('error', () => {});
-  await once(stream, 'open');
   const close = async (): Promise<void> => {
     if (stream.closed) return;
     await new Promise<void>((resolve, reject) => {
@@ -31,8 +54,7 @@ export async function openResultFile(path: string): Promise<ResultFile> {
     path,
     async write(summary, payload) {
       if (stream.errored) throw stream.errored;
-      const line = toResultLine(summary, payload === null ? null : decodePayload(payload));
-      if (!stream.write(`${JSON.stringify(line)}\n`)) await once(stream, 'drain');
+      if (!stream.write(resultLine(summary, payload))) await once(stream, 'drain');
     },
     close,
     [Symbol.asyncDispose]: close,

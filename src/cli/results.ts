@@ -1,13 +1,12 @@
-import { join } from 'node:path';
 import { Command } from 'commander';
 import type { ResultSummary } from '../contracts/index.ts';
 import { createConsumer } from '../queue/consumer/index.ts';
-import { decodePayload, toResultLine } from '../trajectory/index.ts';
 import { BadUse } from './bad-use.ts';
 import { collectResults, writeAll } from './collect-results.ts';
 import { openQueue } from './context.ts';
 import { settingsOf } from './options.ts';
-import { printResultTable } from './result-table.ts';
+import { prepareOut, resultLine } from './result-file.ts';
+import { printFailures, printResultTable } from './result-table.ts';
 import { listenForShutdown } from './shutdown.ts';
 
 interface ResultsFlags extends Record<string, unknown> {
@@ -33,7 +32,7 @@ export function resultsCommand(): Command {
 
       let results: ResultSummary[] = [];
       if (flags.out !== undefined) {
-        const path = join(flags.out, 'results.jsonl');
+        const path = await prepareOut(flags.out);
         if (flags.follow === true) {
           results = await collectResults({ queue, options, run_id, path, signal: shutdown.graceful });
         } else {
@@ -55,8 +54,7 @@ export function resultsCommand(): Command {
           results.push(summary);
           if (flags.json === true) {
             const bytes = payload === null ? null : await consumer.fetchPayload(payload);
-            const line = toResultLine(summary, bytes === null ? null : decodePayload(bytes));
-            process.stdout.write(`${JSON.stringify(line)}\n`);
+            process.stdout.write(resultLine(summary, bytes));
           } else if (flags.follow === true) {
             process.stdout.write(
               `${summary.task_key} ${summary.sample_index} ${summary.status} ${summary.stop_reason} reward ${summary.reward}\n`,
@@ -64,6 +62,8 @@ export function resultsCommand(): Command {
           }
         }
       }
-      if (flags.json !== true) printResultTable(results, process.stdout);
+      if (flags.json === true) return;
+      printResultTable(results, process.stdout);
+      printFailures(results, process.stderr);
     });
 }

@@ -1,36 +1,22 @@
-import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { join } from 'node:path';
 import { Command, Option } from 'commander';
-import { planProduce, produce } from '../../producer/index.ts';
+import { join } from 'node:path';
 import { probeLanes } from '../../workers/lanes.ts';
-import { forkWorkers } from '../../workers/supervisor.ts';
 import { probePolicies } from '../../workers/worker.ts';
-import type { Settings } from '../config/index.ts';
-import type { Lane, ResultSummary } from '../contracts/index.ts';
-import type { RunStatus } from '../queue/index.ts';
+import type { Lane } from '../contracts/index.ts';
+import { addTasks, describeAdded, planTasks, runIdOf, withTaskFlags, type TaskFlags } from './add-tasks.ts';
 import { BadUse, exitCodes } from './bad-use.ts';
-import { openQueue, type QueueContext } from './context.ts';
-import { withTaskFlags } from './enqueue.ts';
+import { openQueue } from './context.ts';
 import { settingsOf, wholeNumber, withSettings } from './options.ts';
-import { createProgress } from './progress.ts';
-import { collectResults } from './collect-results.ts';
-import { printResultTable } from './result-table.ts';
-import { listenForShutdown, type Shutdown } from './shutdown.ts';
-import { defaultRunId, printFaults } from './tasks-file.ts';
+import { prepareOut } from './result-file.ts';
+import { printFailures, printResultTable } from './result-table.ts';
+import { runWorkers } from './run-workers.ts';
+import { listenForShutdown } from './shutdown.ts';
 
-interface RunFlags extends Record<string, unknown> {
-  readonly samples: number;
-  readonly limit?: number;
-  readonly runId?: string;
-  readonly batch: string;
-  readonly priority: number;
-  readonly strict?: boolean;
-  readonly retryFailed?: boolean;
+interface RunFlags extends TaskFlags {
   readonly sandbox: 'docker' | 'local';
   readonly processes: number;
   readonly out?: string;
-  readonly json?: boolean;
   readonly allowUntrainable?: boolean;
 }
 
@@ -50,11 +36,18 @@ export function runCommand(): Command {
         .choices(['docker', 'local'])
         .default('docker'),
     )
-    .option('--processes <n>', 'worker processes', wholeNumber(1), Math.min(2, availableParallelism()))
-    .option('--out <dir>', 'directory of results.jsonl (default: out/<run id>)')
+    .option(
+      '--processes <n>',
+      'worker processes; --concurrency is shared among them',
+      wholeNumber(1),
+      Math.min(2, availableParallelism()),
+    )
+    .option('--out <dir>', 'directory of results.jsonl and workers.log (default: out/<run id>)')
     .option('--allow-untrainable', 'run a policy that returns no ids or logprobs')
     .action(run);
 }
+
+const tell = (line: string): void => void process.stderr.write(`${line}\n`);
 
 async function run(file: string, flags: RunFlags): Promise<void> {
   const lane: Lane = `claude_code-${flags.sandbox}`;
@@ -63,152 +56,46 @@ async function run(file: string, flags: RunFlags): Promise<void> {
     ...(flags.sandbox === 'local' ? { ROLLPOOL_ALLOW_LOCAL: 'true' } : {}),
   });
   using shutdown = listenForShutdown();
-  shutdown.forced.addEventListener('abort', () => process.exit(exitCodes.someFailed));
-  const tell = (line: string): void => void process.stderr.write(`${line}\n`);
+  const allowUntrainable = flags.allowUntrainable === true;
 
   // Everything that can be wrong is looked at before anything is written.
-  const reading = {
-    ...(flags.limit === undefined ? {} : { limit: flags.limit }),
-    ...(flags.strict === undefined ? {} : { strict: flags.strict }),
-  };
-  const plan = await planProduce(file, { ...reading, samples: flags.samples, sandbox: flags.sandbox });
-  printFaults(plan.report, tell);
+  const plan = await planTasks(file, flags);
   const foreign = Object.keys(plan.lanes).filter((name) => name !== lane);
   if (foreign.length > 0) throw new BadUse(`${file}: run cannot serve ${foreign.join(', ')} in this version`);
-  await probePolicies({
-    settings,
-    allowUntrainable: flags.allowUntrainable === true,
-    signal: shutdown.graceful,
-  });
-  await using queueContext = await openQueue(
-    settings,
-    settings.logLevel === 'info' ? 'warn' : settings.logLevel,
-  );
-  await (await probeLanes(settings, queueContext.log, shutdown.graceful))[Symbol.asyncDispose]();
+  await probePolicies({ settings, allowUntrainable, signal: shutdown.graceful });
+  // Whether a worker serves the lane is no question here: the workers come after the episodes.
+  await using context = await openQueue(settings, 'error');
+  await (await probeLanes(settings, context.log, shutdown.graceful))[Symbol.asyncDispose]();
+  shutdown.graceful.throwIfAborted();
+  const runId = await runIdOf(file, flags);
+  const out = flags.out ?? join('out', runId);
+  const path = await prepareOut(out);
 
-  const run_id = flags.runId ?? (await defaultRunId(file, flags.samples, flags.sandbox));
-  const { batch } = await produce(queueContext.queue, file, {
-    ...reading,
+  const added = await addTasks(context.queue, file, { ...flags, runId }, shutdown.graceful);
+  const { run_id } = added;
+  tell(describeAdded(added));
+  const results = await runWorkers({
+    settings,
+    context,
     run_id,
-    batch_id: flags.batch,
-    samples: flags.samples,
+    out,
+    path,
     sandbox: flags.sandbox,
-    priority: flags.priority,
-    retryFailed: flags.retryFailed === true,
-    signal: shutdown.graceful,
+    processes: flags.processes,
+    allowUntrainable,
+    quiet: flags.json === true,
+    shutdown,
   });
-  tell(
-    `run ${run_id}: ${batch.added} episodes added` +
-      (batch.known > 0 ? `, ${batch.known} were there` : '') +
-      (batch.retried > 0 ? `, ${batch.retried} again` : ''),
-  );
-  const out = flags.out ?? join('out', run_id);
-  mkdirSync(out, { recursive: true });
-  const results = await work({ settings, flags, queueContext, run_id, out, shutdown });
 
   if (flags.json === true) {
-    process.stdout.write(
-      `${JSON.stringify({ run_id, out, status: await queueContext.queue.runStatus(run_id) })}\n`,
-    );
+    const status = await context.queue.runStatus(run_id);
+    process.stdout.write(`${JSON.stringify({ run_id, out, status })}\n`);
   } else {
     printResultTable(results, process.stdout);
+    printFailures(results, process.stderr);
   }
-  tell(`results: ${join(out, 'results.jsonl')}`);
+  tell(`results: ${path}`);
   if (shutdown.graceful.aborted) tell('interrupted: the same command goes on where this one stopped');
-  if (
-    shutdown.graceful.aborted ||
-    results.some(({ status }) => status === 'failed' || status === 'cancelled')
-  ) {
-    process.exitCode = exitCodes.someFailed;
-  }
-}
-
-interface Work {
-  readonly settings: Settings;
-  readonly flags: RunFlags;
-  readonly queueContext: QueueContext;
-  readonly run_id: string;
-  readonly out: string;
-  readonly shutdown: Shutdown;
-}
-
-/** Runs the workers until the run is done or the user wants to stop; gives every result there is. */
-async function work({
-  settings,
-  flags,
-  queueContext,
-  run_id,
-  out,
-  shutdown,
-}: Work): Promise<ResultSummary[]> {
-  const { queue, options } = queueContext;
-  const logFile = join(out, 'workers.log');
-  const output = openSync(logFile, 'a');
-  const progress = createProgress(process.stderr, flags.json === true);
-  const startedAt = performance.now();
-  let sampledBefore: number | undefined;
-  const show = (status: RunStatus): void => {
-    sampledBefore ??= status.sampled_tokens;
-    progress.show({
-      total: status.episodes.expected,
-      done: status.episodes.delivered + status.episodes.missing,
-      running: status.episodes.running,
-      failed: status.by_status.failed,
-      reward_mean: status.reward_mean,
-      tokens_per_s:
-        (status.sampled_tokens - sampledBefore) / Math.max(0.001, (performance.now() - startedAt) / 1000),
-    });
-  };
-  try {
-    const collecting = { queue, options, run_id, path: join(out, 'results.jsonl'), onStatus: show };
-    if ((await queue.runStatus(run_id))?.done === true) return await collectResults(collecting);
-    await using workers = forkWorkers({
-      processes: flags.processes,
-      arguments: workerArguments(settings, flags),
-      env: { ...process.env, REDIS_URL: options.redisUrl, REDIS_URL_FILE: undefined },
-      output,
-    });
-    const stopped = new AbortController();
-    const stop = (): void => stopped.abort();
-    shutdown.graceful.addEventListener('abort', stop);
-    if (shutdown.graceful.aborted) stop();
-    const failed = workers.failed.catch((error: unknown) => {
-      throw new BadUse(`${String(error instanceof Error ? error.message : error)}\n${tailOf(logFile)}`, {
-        cause: error,
-      });
-    });
-    try {
-      return await Promise.race([collectResults({ ...collecting, signal: stopped.signal }), failed]);
-    } finally {
-      stop();
-      shutdown.graceful.removeEventListener('abort', stop);
-      await workers.stop();
-    }
-  } finally {
-    progress.stop();
-    closeSync(output);
-  }
-}
-
-function workerArguments(settings: Settings, flags: RunFlags): string[] {
-  const { everyLane, byLane } = settings.worker.concurrency;
-  const [lane] = settings.worker.lanes ?? [];
-  const total = (lane === undefined ? undefined : byLane[lane]) ?? everyLane;
-  return [
-    'worker',
-    ...(lane === undefined ? [] : ['--lanes', lane]),
-    ...(flags.sandbox === 'local' ? ['--allow-local'] : []),
-    ...(flags.allowUntrainable === true ? ['--allow-untrainable'] : []),
-    ...(total === null ? [] : ['--concurrency', String(Math.max(1, Math.ceil(total / flags.processes)))]),
-    ...(settings.policy.urls.length === 0 ? [] : ['--policy-url', settings.policy.urls.join(',')]),
-    ...(settings.policy.model === null ? [] : ['--model', settings.policy.model]),
-    ...(settings.sandbox.image === null ? [] : ['--image', settings.sandbox.image]),
-    '--log-level',
-    settings.logLevel,
-  ];
-}
-
-/** The last lines the workers printed, for a message that says why they ended. */
-function tailOf(path: string): string {
-  return readFileSync(path, 'utf8').trimEnd().split('\n').slice(-5).join('\n');
+  const unfinished = results.some(({ status }) => status === 'failed' || status === 'cancelled');
+  if (shutdown.graceful.aborted || unfinished) process.exitCode = exitCodes.someFailed;
 }

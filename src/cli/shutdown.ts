@@ -1,5 +1,13 @@
 const signals = ['SIGINT', 'SIGTERM'] as const;
 
+/** A signal ended a command before it had anything to hand off. */
+export class Interrupted extends Error {
+  constructor() {
+    super('interrupted');
+    this.name = 'Interrupted';
+  }
+}
+
 export interface Shutdown extends Disposable {
   /** Aborts at the first signal: time to hand off. */
   readonly graceful: AbortSignal;
@@ -17,8 +25,8 @@ export function listenForShutdown(): Shutdown {
   const graceful = new AbortController();
   const forced = new AbortController();
   const onSignal = (): void => {
-    if (graceful.signal.aborted) forced.abort(new Error('second signal'));
-    else graceful.abort(new Error('signal'));
+    if (graceful.signal.aborted) forced.abort(new Interrupted());
+    else graceful.abort(new Interrupted());
   };
   for (const signal of signals) process.on(signal, onSignal);
   return {
@@ -29,4 +37,10 @@ export function listenForShutdown(): Shutdown {
       for (const signal of signals) process.off(signal, onSignal);
     },
   };
+}
+
+/** Resolves when the signal aborts. */
+export async function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
 }

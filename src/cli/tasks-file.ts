@@ -26,7 +26,7 @@ export async function defaultRunId(file: string, ...rest: readonly (string | num
 }
 
 /** Says what was wrong with single tasks, a line each. */
-export function printFaults(report: TasksReport, write: (line: string) => void): void {
-  for (const fault of report.faults) write(describeFault(fault));
-  if (report.refused > 0) write(`${report.refused} of ${report.read} tasks left out`);
+export function printFaults(report: TasksReport, stream: NodeJS.WritableStream): void {
+  for (const fault of report.faults) stream.write(`${describeFault(fault)}\n`);
+  if (report.refused > 0) stream.write(`${report.refused} of ${report.read} tasks left out\n`);
 }

@@ -1,13 +1,16 @@
-import { once } from 'node:events';
+import { availableParallelism } from 'node:os';
 import { Command } from 'commander';
 import { startWorker } from '../../workers/worker.ts';
 import { supervise } from '../../workers/supervisor.ts';
+import { createLogger } from '../observe/index.ts';
+import { exitCodes } from './bad-use.ts';
 import { openQueue } from './context.ts';
 import { settingsOf, wholeNumber, withSettings } from './options.ts';
-import { listenForShutdown } from './shutdown.ts';
+import { aborted, listenForShutdown } from './shutdown.ts';
 
 interface WorkerFlags extends Record<string, unknown> {
   readonly processes: number;
+  readonly cliStarts?: number;
   readonly allowUntrainable?: boolean;
 }
 
@@ -24,7 +27,12 @@ export function workerCommand(): Command {
     .description(
       'run episodes until told to stop (SIGTERM hands running episodes off; a second one ends at once)',
     )
-    .option('--processes <n>', 'worker processes on this machine', wholeNumber(1), 1)
+    .option('--processes <n>', 'worker processes, each with its own --concurrency', wholeNumber(1), 1)
+    .option(
+      '--cli-starts <n>',
+      'agent CLIs that may be starting at once in a process (default: cores / processes)',
+      wholeNumber(1),
+    )
     .option('--allow-local', 'serve claude_code-local as well, which does not isolate')
     .option('--allow-untrainable', 'run a policy that returns no ids or logprobs')
     .action(async (flags: WorkerFlags) => {
@@ -33,26 +41,50 @@ export function workerCommand(): Command {
       if (flags.processes > 1) {
         process.exitCode = await supervise({
           processes: flags.processes,
-          arguments: process.argv.slice(2),
+          arguments: [
+            ...process.argv.slice(2),
+            ...['--processes', '1', '--cli-starts', String(cliStartsOf(flags))],
+          ],
+          env: process.env,
+          log: createLogger({ level: settings.logLevel }),
           shutdown,
         });
         return;
       }
-      await using context = await openQueue(settings);
-      const worker = await startWorker({
-        settings,
-        queue: context.options,
-        log: context.log,
-        allowUntrainable: flags.allowUntrainable === true,
-        signal: shutdown.graceful,
-      });
       // A parent that started us and is gone will not tell us to stop any more.
-      process.on('disconnect', () => shutdown.request());
-      process.send?.({ ready: worker.id });
-      if (!shutdown.graceful.aborted) await once(shutdown.graceful, 'abort');
-      shutdown.forced.addEventListener('abort', () => process.exit(1));
-      context.log.info({ worker: worker.id }, 'handing off');
-      await worker.close({ mode: 'handoff' });
-      if (process.connected) process.disconnect();
+      const orphaned = (): void => {
+        if (!shutdown.graceful.aborted) shutdown.request();
+      };
+      process.on('disconnect', orphaned);
+      if (process.channel === null) orphaned();
+      shutdown.forced.addEventListener('abort', () => process.exit(exitCodes.someFailed));
+      let started = false;
+      try {
+        await using context = await openQueue(settings);
+        const worker = await startWorker({
+          settings,
+          queue: context.options,
+          log: context.log,
+          cliStarts: cliStartsOf(flags),
+          allowUntrainable: flags.allowUntrainable === true,
+          signal: shutdown.graceful,
+        });
+        started = true;
+        if (process.connected) process.send?.({ ready: worker.id });
+        await aborted(shutdown.graceful);
+        context.log.info({ worker: worker.id }, 'handing off');
+        await worker.close({ mode: 'handoff' });
+      } catch (error) {
+        // Told to stop while it started: whatever that broke off is no fault, and nothing has to be handed off.
+        if (started || !shutdown.graceful.aborted) throw error;
+      } finally {
+        process.off('disconnect', orphaned);
+        if (process.connected) process.disconnect();
+      }
     });
+}
+
+/** Starts burn a core each, so that those of all processes together are gated to the cores. */
+export function cliStartsOf(flags: Pick<WorkerFlags, 'processes' | 'cliStarts'>): number {
+  return flags.cliStarts ?? Math.max(1, Math.floor(availableParallelism() / flags.processes));
 }

@@ -47,6 +47,8 @@ async function gradeSandbox(
   const file = await readRewardFile(sandbox, verify, signal);
   const result = computeReward(verify, run.outcomes, file, run.cutShort);
   if ('fault' in result) throw new GradeError({ class: 'task', ...result.fault }, outcomes);
+  // The other rules give a part of 1, whatever the range.
+  const top = parseRewardRule(verify.reward).kind === 'file' ? verify.reward_range[1] : 1;
   return {
     reward: result.reward,
     rewards: result.rewards,
@@ -55,6 +57,8 @@ async function gradeSandbox(
       verify_commands: outcomes.length,
       verify_passed: outcomes.filter(passed).length,
       ...(run.timeouts > 0 ? { verify_timeouts: run.timeouts } : {}),
+      // Only with it can a reader of results tell which reward is a pass.
+      ...(top === 1 ? {} : { reward_max: top }),
       ...result.metrics,
     },
   };

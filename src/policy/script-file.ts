@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import jsonc from 'jsonc-parser';
 import type { z } from 'zod';
 import { scriptFileSchema, type Script } from './script-schema.ts';
 
@@ -33,11 +34,12 @@ export function parseScripts(value: unknown, source = 'scripts'): Script[] {
   return result.data.scripts;
 }
 
-function lineAndColumn(text: string, message: string): string {
-  const position = /position (\d+)/.exec(message)?.[1];
-  if (position === undefined) return '';
-  const before = text.slice(0, Number(position)).split('\n');
-  return ` at line ${before.length}, column ${(before.at(-1) ?? '').length + 1}`;
+/** Where JSON is broken; JSON.parse says it for some faults only. */
+function lineAndColumn(text: string): string {
+  const errors: jsonc.ParseError[] = [];
+  jsonc.parse(text, errors, { disallowComments: true });
+  const before = text.slice(0, errors[0]?.offset ?? 0).split('\n');
+  return `line ${before.length}, column ${(before.at(-1) ?? '').length + 1}`;
 }
 
 /** Reads a scripts file. Throws `ScriptFileError`. */
@@ -52,8 +54,7 @@ export async function loadScripts(path: string): Promise<Script[]> {
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    const message = cause instanceof Error ? cause.message : String(cause);
-    throw new ScriptFileError(`${path}: is not JSON${lineAndColumn(text, message)}: ${message}`, cause);
+    throw new ScriptFileError(`${path}: is not JSON: ${lineAndColumn(text)}`, cause);
   }
   return parseScripts(value, path);
 }

@@ -15,6 +15,8 @@ export class RedisUnreachableError extends Error {
 
 function describe(cause: unknown): string {
   if (cause instanceof AggregateError) return cause.errors.map(describe).join('; ');
+  // Redis answers with two lines on protocol versions.
+  if (cause instanceof Error && cause.message.startsWith('NOAUTH')) return 'it wants a password (NOAUTH)';
   return cause instanceof Error ? cause.message : String(cause);
 }
 

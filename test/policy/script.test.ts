@@ -73,7 +73,7 @@ describe('a scripts file', () => {
     try {
       const path = join(directory, 'a.json');
       await writeFile(path, '{\n  "schema": oops }');
-      await expect(loadScripts(path)).rejects.toThrow(`${path}: is not JSON`);
+      await expect(loadScripts(path)).rejects.toThrow(`${path}: is not JSON: line 2, column 13`);
       await writeFile(path, JSON.stringify(file([{ text: 'hello' }])));
       await expect(loadScripts(path)).resolves.toHaveLength(1);
     } finally {

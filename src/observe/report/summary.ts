@@ -27,14 +27,15 @@ interface RunSummary {
   };
 }
 
-interface SummaryOptions {
-  /** Task key -> the reward that counts as a pass: the top of the task's `reward_range`. Default: 1. */
-  readonly tops?: ReadonlyMap<string, number>;
+/** A reward of at least the top of the task's `reward_range`, which is 1 where the grader says no other. */
+function isPass({ reward, metrics }: ResultSummary): boolean {
+  const top = metrics['reward_max'];
+  return reward !== null && reward >= (typeof top === 'number' ? top : 1);
 }
 
-function taskSummary(task: string, results: readonly ResultSummary[], top: number): TaskSummary {
+function taskSummary(task: string, results: readonly ResultSummary[]): TaskSummary {
   const counts = tally(results);
-  const passed = results.filter(({ reward }) => reward !== null && reward >= top).length;
+  const passed = results.filter(isPass).length;
   const groupSize = results.reduce((largest, { group_size }) => Math.max(largest, group_size), 0);
   const k = Math.min(counts.scored, groupSize);
   return {
@@ -54,14 +55,14 @@ const known = (values: readonly (number | null)[]): number[] => values.filter((v
  * least the top of the task's range. A result without a reward is no sample: it counts in `n` and `failures` only, so
  * that our own failures never lower a score.
  */
-export function summarise(results: readonly ResultSummary[], options: SummaryOptions = {}): RunSummary {
+export function summarise(results: readonly ResultSummary[]): RunSummary {
   const byTask = new Map<string, ResultSummary[]>();
   for (const result of results) {
     const own = byTask.get(result.task_key);
     if (own === undefined) byTask.set(result.task_key, [result]);
     else own.push(result);
   }
-  const tasks = [...byTask].map(([task, own]) => taskSummary(task, own, options.tops?.get(task) ?? 1));
+  const tasks = [...byTask].map(([task, own]) => taskSummary(task, own));
   return {
     tasks,
     totals: {
