@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis';
-import { taskSchema, type Lane, type ResultSummary, type Task } from '../../src/contracts/index.ts';
+import { taskSchema, type Task } from '../../src/contracts/index.ts';
 import {
   createQueue,
   groupField,
@@ -9,18 +9,16 @@ import {
   startFeeder,
   startReconciler,
   type ClosedGroup,
-  type EpisodeAttempt,
-  type EpisodeOutput,
   type EpisodeWorkerOptions,
   type QueueOptions,
   type QueueTimings,
   type RolloutQueue,
   type RunSettings,
 } from '../../src/queue/index.ts';
-import { nullSummary } from '../../src/queue/null-summary.ts';
 import { freshPrefix, testRedisUrl } from '../support/redis.ts';
+import { lane } from './outputs.ts';
 
-export const lane: Lane = 'claude_code-local';
+export { infraFailureOf, lane, outputOf, summaryOf } from './outputs.ts';
 
 /** Short enough for a test, in the same order as the real ones. */
 export const shortTimings: Partial<QueueTimings> = {
@@ -50,52 +48,6 @@ export function aTask(task_key: string, extra: Record<string, unknown> = {}): Ta
 
 export function tasksOf(count: number): Task[] {
   return Array.from({ length: count }, (_none, index) => aTask(`task-${index}`));
-}
-
-/** A completed result of an attempt. */
-export function summaryOf(attempt: EpisodeAttempt, reward: number | null = 1): ResultSummary {
-  const nothing = nullSummary({
-    job: attempt.job,
-    task: attempt.task,
-    attempt: attempt.attempt,
-    runSampling: attempt.run.sampling,
-    worker: attempt.worker,
-    queued_at: attempt.queued_at,
-    started_at: attempt.queued_at,
-    now: Date.now(),
-    reason: { ended: 'cancelled' },
-  });
-  return {
-    ...nothing,
-    status: 'completed',
-    stop_reason: 'agent_done',
-    reward,
-    usage: { ...nothing.usage, calls: 1, completion_tokens: 10 },
-  };
-}
-
-/** The payload names its own attempt, so that a test can see whose it is. */
-export function outputOf(attempt: EpisodeAttempt, reward: number | null = 1): EpisodeOutput {
-  return { summary: summaryOf(attempt, reward), payload: Buffer.from(`payload of ${attempt.nonce}`) };
-}
-
-/** What an attempt yields whose infrastructure failed. */
-export function infraFailureOf(attempt: EpisodeAttempt): EpisodeOutput {
-  return {
-    summary: {
-      ...summaryOf(attempt, null),
-      status: 'failed',
-      stop_reason: 'infra',
-      failure: {
-        class: 'infra',
-        phase: 'boot',
-        code: 'sandbox_gone',
-        message: 'the sandbox is gone',
-        retryable: true,
-      },
-    },
-    payload: null,
-  };
 }
 
 export const plainSettings: RunSettings = {
