@@ -1,5 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startScriptedPolicy, type ScriptedPolicy } from '../../src/policy/index.ts';
 import { haveDocker } from '../sandbox/docker-daemon.ts';
@@ -7,7 +8,7 @@ import { until } from '../support/wait.ts';
 import { openDockerRelay } from './docker-relay.ts';
 import { openPolicyGate } from './policy-gate.ts';
 import { smallScripts, smallTask } from './small-tasks.ts';
-import { openStage, parseResults, places, placesOf, type Stage } from './stage.ts';
+import { openStage, parseResults, places, placesOf, readResults, type Stage } from './stage.ts';
 
 const keys = ['one', 'two', 'three'];
 
@@ -118,5 +119,28 @@ describe.runIf(haveDocker)('episodes of a worker that ends', { timeout: 120_000 
     await stage.run(['reap']);
     expect(await stage.containers()).toEqual([]);
     expect(await socketDirectories(worker.pid)).toEqual([]);
+  });
+
+  test('because rollpool run was killed are handed off, and the same command finishes them', async () => {
+    await using gate = await openPolicyGate(policy.url);
+    await using stage = await openStage({ ROLLPOOL_POLICY_URL: gate.url });
+    gate.hold();
+    const tasks = await stage.file('tasks.json', [smallTask('orphaned')]);
+    const out = join(stage.directory, 'out');
+    const args = ['run', tasks, '--processes', '1', '--out', out];
+    const killed = stage.start(args);
+    await killed.until(() => gate.waiting() === 1, 'the episode waits for its policy');
+    const [worker] = await stage.queue.listWorkers();
+    killed.kill('SIGKILL');
+    await killed.ended;
+    await until(async () => (await stage.queue.listWorkers()).length === 0, 'its worker says good-bye');
+    expect(await stage.containers()).toEqual([]);
+    await until(async () => (await socketDirectories(worker!.pid)).length === 0, 'its sockets are gone');
+
+    gate.open();
+    const again = await stage.run(args);
+    expect(again.code, again.stderr).toBe(0);
+    const results = await readResults(out);
+    expect(results.map(({ attempt, status }) => [attempt, status])).toEqual([[1, 'completed']]);
   });
 });
