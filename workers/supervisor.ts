@@ -19,6 +19,8 @@ export class WorkerProcessError extends Error {
 
 export interface WorkerPoolOptions {
   readonly processes: number;
+  /** Default: the one this process runs. */
+  readonly program?: string;
   /** Command line after the program, `worker ...`. Secrets travel in the environment, which `ps` does not show. */
   readonly arguments: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -48,7 +50,7 @@ interface WorkerEnd {
 }
 
 function start(options: WorkerPoolOptions): ChildProcess {
-  const [, program] = process.argv;
+  const program = options.program ?? process.argv[1];
   if (program === undefined) throw new Error('this process has no program to start again');
   const output = options.output ?? 'inherit';
   return fork(program, options.arguments, {
@@ -138,16 +140,13 @@ export function startWorkerPool(options: WorkerPoolOptions): WorkerPool {
   failed.catch(() => {});
   ready.catch(() => {});
 
-  let killing = false;
-  const kill = (): void => {
-    killing = true;
-    for (const child of children) child.kill('SIGKILL');
+  const end = (signal: NodeJS.Signals): void => {
+    stopping.abort();
+    for (const child of children) child.kill(signal);
   };
+  const kill = (): void => end('SIGKILL');
   const stop = async (): Promise<boolean> => {
-    if (!stopping.signal.aborted) {
-      stopping.abort();
-      for (const child of children) child.kill(killing ? 'SIGKILL' : 'SIGTERM');
-    }
+    if (!stopping.signal.aborted) end('SIGTERM');
     const ends = await Promise.allSettled(lives);
     return endedWell && ends.every(({ status }) => status === 'fulfilled');
   };

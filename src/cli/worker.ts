@@ -78,8 +78,8 @@ export function workerCommand(): Command {
         // Told to stop while it started: whatever that broke off is no fault, and nothing has to be handed off.
         if (started || !shutdown.graceful.aborted) throw error;
       } finally {
+        // Without a listener the channel to the parent keeps nobody alive.
         process.off('disconnect', orphaned);
-        if (process.connected) process.disconnect();
       }
     });
 }
