@@ -219,7 +219,8 @@ export interface LiveEpisode {
 export interface CloseOptions {
   /**
    * `handoff`: episodes are aborted, torn down and put back in their lane, no attempt counted. `drain`: they may end
-   * until the deadline, the rest is handed off. `now`: nothing is waited for; locks expire and others take over.
+   * until the deadline, the rest is handed off. `now`: nothing is waited for; locks expire and others take over, no
+   * attempt counted either.
    * Default: handoff.
    */
   readonly mode?: 'handoff' | 'drain' | 'now';

@@ -24,17 +24,21 @@ it('every crash point is in the table', () => {
 });
 
 describe('a worker that is alone and killed', () => {
-  it.concurrent.each(crashPoints)('at %s loses nothing and leaves nothing twice', async (point) => {
-    await using scene = await openScene(point, stage);
-    await using doomed = startProcess();
-    doomed.open(scene.doomed);
-    expect(await doomed.ended).toBe('SIGKILL');
+  it.concurrent.each(crashPoints)(
+    'at %s loses nothing and leaves nothing twice',
+    { timeout: 120_000 },
+    async (point) => {
+      await using scene = await openScene(point, stage);
+      await using doomed = startProcess();
+      doomed.open(scene.doomed);
+      expect(await doomed.ended).toBe('SIGKILL');
 
-    const { pool, expected } = scene;
-    await pool.feeder();
-    await pool.reconciler();
-    await pool.worker(crashTable[point].acts === 'sandboxed' ? sandboxed.process : actPlainly);
-    await finished(pool);
-    await expectExactlyOnce(pool, expected);
-  });
+      const { pool, expected } = scene;
+      await pool.feeder();
+      await pool.reconciler();
+      await pool.worker(crashTable[point].acts === 'sandboxed' ? sandboxed.process : actPlainly);
+      await finished(pool);
+      await expectExactlyOnce(pool, expected);
+    },
+  );
 });

@@ -21,7 +21,7 @@ afterAll(async () => {
 });
 
 describe('a worker that is stopped past its lock and goes on when its twin has finished', () => {
-  it.concurrent.each(crashPoints)('at %s adds nothing', async (point) => {
+  it.concurrent.each(crashPoints)('at %s adds nothing', { timeout: 120_000 }, async (point) => {
     await using scene = await openScene(point, stage);
     const { pool, expected } = scene;
     twin.open(scene.twin);

@@ -5,6 +5,7 @@ import { silentLogger } from '../../observe/index.ts';
 import type { CloseOptions, EpisodeWorker, EpisodeWorkerOptions, WorkerRecord } from '../api.ts';
 import { connectPatient, disconnect } from '../connection.ts';
 import { JobQueues, keepFinished } from '../job-queues.ts';
+import { releaseEpisode } from '../lua/release.ts';
 import { episodeQueue, queueNames } from '../names.ts';
 import { AbortCause } from '../processor.ts';
 import { Publisher } from '../publisher.ts';
@@ -129,9 +130,17 @@ export async function startEpisodeWorker(options: EpisodeWorkerOptions): Promise
     await finish();
   };
 
+  /** Takes the attempts back of what is still in hand: a shutdown is none. The jobs themselves go with their locks. */
+  const giveBack = async (): Promise<void> => {
+    const claimed = [...live.all()].filter((job) => job.attempt > 0);
+    const by = { counted: false, failure: null };
+    await Promise.all(claimed.map((job) => releaseEpisode(redis, names, job, { nonce: job.nonce, ...by })));
+  };
+
   const finish = async (): Promise<void> => {
     live.abort(() => true, new AbortCause('shutdown', 'the worker ends at once'));
     renewal.stop();
+    await within(giveBack(), 1_000);
     await within(heartbeat.stop(), 1_000);
     await within(Promise.all([...workers.values()].map((worker) => worker.close(true))), 2_000);
     await within(jobs.close(), 1_000);
