@@ -86,6 +86,8 @@ export async function openPool(
   };
   const queue = await createQueue(options);
   const redis = new Redis(parseRedisUrl(options.redisUrl));
+  // Some tests take Redis away; the commands tell what is wrong.
+  redis.on('error', () => undefined);
   const names = queueNames(options.prefix);
   const opened: AsyncDisposable[] = [];
   const keep = async <T extends AsyncDisposable>(part: Promise<T>): Promise<T> => {
