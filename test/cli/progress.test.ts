@@ -2,7 +2,7 @@ import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createProgress, type Snapshot } from '../../src/cli/progress.ts';
 
-function stream(terminal: boolean): { readonly stream: NodeJS.WriteStream; text(): string } {
+function stream(terminal: boolean): { readonly stream: NodeJS.WriteStream; readonly text: () => string } {
   const written = new PassThrough();
   const fake = Object.assign(written, {
     isTTY: terminal,
