@@ -6,7 +6,7 @@ import { testRedisUrl } from '../support/redis.ts';
 import { until } from '../support/wait.ts';
 import { openPolicyGate } from './policy-gate.ts';
 import { smallScripts, smallTask } from './small-tasks.ts';
-import { openStage, parseResults, places, placesOf } from './stage.ts';
+import { openStage, places, placesOf } from './stage.ts';
 
 test.runIf(haveDocker)(
   'rollpool cancel ends what runs on every worker and what waits, and closes the groups',
@@ -28,12 +28,10 @@ test.runIf(haveDocker)(
 
     const ended = await stage.run(['cancel', 'cancelled']);
     expect(ended).toMatchObject({ code: 0, stdout: 'run cancelled cancelled\n' });
-    await until(async () => (await stage.queue.runStatus('cancelled'))?.done, 'the run is done');
+    const results = await stage.results('cancelled');
     await until(async () => (await stage.containers()).length === 0, 'the containers are gone');
     expect(gate.waiting()).toBe(0);
 
-    const listed = await stage.run(['results', 'cancelled', '--json']);
-    const results = parseResults(listed.stdout);
     expect(placesOf(results)).toEqual(places(keys, 2));
     for (const { status, stop_reason, reward, failure } of results) {
       expect([status, stop_reason, reward, failure]).toEqual(['cancelled', 'cancelled', null, null]);

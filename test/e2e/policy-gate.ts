@@ -2,7 +2,8 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-type Mode = { readonly kind: 'open' } | { readonly kind: 'held' } | { readonly kind: 'failing' };
+type Mode =
+  { readonly kind: 'open' } | { readonly kind: 'held' } | { readonly kind: 'failing'; readonly text: string };
 
 /**
  * Stands before a policy and decides when the calls of episodes get their answers, so that a test can act while they
@@ -16,8 +17,8 @@ export interface PolicyGate extends AsyncDisposable {
   seen(): number;
   /** Lets `count` more calls through and holds those that follow. Default: 0. */
   hold(count?: number): void;
-  /** Answers with status 500. */
-  fail(): void;
+  /** Answers calls that hold `text` with status 500. Default: all. */
+  fail(text?: string): void;
   /** Lets everything through, what waits too. */
   open(): void;
 }
@@ -52,7 +53,7 @@ export async function openPolicyGate(policyUrl: string): Promise<PolicyGate> {
     const body = Buffer.concat(chunks);
     if (body.includes('"Bash"')) {
       seen += 1;
-      if (mode.kind === 'failing') {
+      if (mode.kind === 'failing' && body.includes(mode.text)) {
         response.writeHead(500, { 'content-type': 'application/json' });
         response.end('{"error":{"message":"out of order","type":"InternalServerError","code":500}}');
         return;
@@ -91,8 +92,8 @@ export async function openPolicyGate(policyUrl: string): Promise<PolicyGate> {
       mode = { kind: 'held' };
       free = count;
     },
-    fail: () => {
-      mode = { kind: 'failing' };
+    fail: (text = '') => {
+      mode = { kind: 'failing', text };
     },
     open: () => {
       mode = { kind: 'open' };

@@ -4,9 +4,12 @@ import { join } from 'node:path';
 import type { ContainerInfo } from 'dockerode';
 import { produce } from '../../producer/index.ts';
 import { resultSchema, type Result } from '../../src/contracts/index.ts';
+import { createConsumer } from '../../src/queue/consumer/index.ts';
 import { createQueue, type RolloutQueue } from '../../src/queue/index.ts';
+import { decodePayload, toResultLine } from '../../src/trajectory/index.ts';
 import { docker, haveDocker, testImage } from '../sandbox/docker-daemon.ts';
 import { freshPrefix, testRedisUrl } from '../support/redis.ts';
+import { until } from '../support/wait.ts';
 import { startCommand, type Ended, type RunningCommand } from './command.ts';
 
 /** Locks that run out within seconds, so that what a killed worker had runs again within seconds. */
@@ -30,6 +33,8 @@ export interface Stage extends AsyncDisposable {
   worker(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<Worker>;
   /** As `rollpool enqueue` does, without the cost of a process. */
   enqueue(run_id: string, tasks: readonly unknown[], options?: { readonly samples?: number }): Promise<void>;
+  /** As `rollpool results --follow --json` gives them. */
+  results(run_id: string): Promise<Result[]>;
   file(name: string, content: unknown): Promise<string>;
   /** Containers of this pool, running or not. */
   containers(worker?: string): Promise<ContainerInfo[]>;
@@ -92,6 +97,16 @@ export async function openStage(base: Readonly<Record<string, string>> = {}): Pr
     enqueue: async (run_id, tasks, options = {}) => {
       const path = await file(`${run_id}.json`, tasks);
       await produce(queue, path, { run_id, sandbox: 'docker', ...options });
+    },
+    results: async (run_id) => {
+      await until(async () => (await queue.runStatus(run_id))?.done, `run ${run_id} is done`, 60_000);
+      await using consumer = await createConsumer({ redisUrl: testRedisUrl(), prefix: pool });
+      const results: Result[] = [];
+      for await (const { summary, payload } of consumer.listResults(run_id)) {
+        const bytes = payload === null ? null : await consumer.fetchPayload(payload);
+        results.push(resultSchema.parse(toResultLine(summary, bytes === null ? null : decodePayload(bytes))));
+      }
+      return results;
     },
     file,
     containers,

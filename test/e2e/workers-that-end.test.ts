@@ -90,8 +90,7 @@ describe.runIf(haveDocker)('episodes of a worker that ends', { timeout: 120_000 
 
     gate.open();
     const other = await stage.worker(['--concurrency', '3']);
-    const { stdout } = await stage.run(['results', 'handed-off', '--follow', '--json']);
-    const results = parseResults(stdout);
+    const results = await stage.results('handed-off');
     expect(placesOf(results)).toEqual(places(keys, 1));
     for (const { attempt, worker, status } of results) {
       expect([attempt, worker, status]).toEqual([1, other.id, 'completed']);
