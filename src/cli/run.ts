@@ -92,8 +92,8 @@ async function run(file: string, flags: RunFlags): Promise<void> {
     process.stdout.write(`${JSON.stringify({ run_id, out, status })}\n`);
   } else {
     printResultTable(results, process.stdout);
-    printFailures(results, process.stderr);
   }
+  printFailures(results, process.stderr);
   tell(`results: ${path}`);
   if (shutdown.graceful.aborted) tell('interrupted: the same command goes on where this one stopped');
   const unfinished = results.some(({ status }) => status === 'failed' || status === 'cancelled');

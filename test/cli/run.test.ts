@@ -1,19 +1,28 @@
-import { readFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startScriptedPolicy, type ScriptedPolicy } from '../../src/policy/index.ts';
 import { openPolicyGate } from '../e2e/policy-gate.ts';
 import { smallScripts, smallTask } from '../e2e/small-tasks.ts';
-import { openStage, parseResults, placesOf, readResults, type Stage } from '../e2e/stage.ts';
+import { openStage, placesOf, readResults, type Stage } from '../e2e/stage.ts';
 import { haveDocker } from '../sandbox/docker-daemon.ts';
+import { testRedisUrl } from '../support/redis.ts';
 import { until } from '../support/wait.ts';
 import { childProcesses, isAlive } from '../workers/child-processes.ts';
+import { invoke } from './invoke.ts';
 
 let policy: ScriptedPolicy;
 beforeAll(async () => {
   policy = await startScriptedPolicy({ scripts: smallScripts(), seed: 1 });
 });
 afterAll(async () => policy[Symbol.asyncDispose]());
+
+/** The defaults: no worker is killed here whose episodes another one takes over. */
+const longLocks = {
+  ROLLPOOL_LOCK_SECONDS: '60',
+  ROLLPOOL_LOCK_RENEW_SECONDS: '10',
+  ROLLPOOL_STALLED_SECONDS: '12',
+};
 
 /** Processes below a command, and theirs. */
 function below(pid: number): number[] {
@@ -30,7 +39,7 @@ async function tasksOf(stage: Stage, ...keys: string[]): Promise<string> {
 describe('rollpool run', { timeout: 120_000 }, () => {
   test('hands off at Ctrl-C, and the same command goes on to the end', async () => {
     await using gate = await openPolicyGate(policy.url);
-    await using stage = await openStage({ ROLLPOOL_POLICY_URL: gate.url });
+    await using stage = await openStage({ ...longLocks, ROLLPOOL_POLICY_URL: gate.url });
     gate.hold();
     const out = join(stage.directory, 'out');
     const command = [
@@ -68,19 +77,21 @@ describe('rollpool run', { timeout: 120_000 }, () => {
     ]);
 
     // A run that is done starts no worker, and shows what it came to.
-    const third = await stage.run(command);
-    expect(third.code).toBe(0);
+    const third = await invoke(command, {
+      REDIS_URL: testRedisUrl(),
+      ROLLPOOL_PREFIX: stage.pool,
+      ROLLPOOL_POLICY_URL: gate.url,
+    });
+    expect(third.code, third.stderr).toBe(0);
     expect(third.stdout).toMatch(/│ all +│ 2 +│ 1\.00/);
     expect(await readResults(out)).toHaveLength(2);
-    const listed = await stage.run(['results', said.run_id, '--json']);
-    expect(placesOf(parseResults(listed.stdout))).toEqual(['one/0', 'two/0']);
   });
 
   test.runIf(haveDocker)(
     'ends at once at a second Ctrl-C, and leaves no process and no container',
     async () => {
       await using gate = await openPolicyGate(policy.url);
-      await using stage = await openStage({ ROLLPOOL_POLICY_URL: gate.url });
+      await using stage = await openStage({ ...longLocks, ROLLPOOL_POLICY_URL: gate.url });
       gate.hold();
       const command = ['run', await tasksOf(stage, 'one', 'two'), '--out', join(stage.directory, 'out')];
       const run = stage.start(command);
@@ -99,7 +110,7 @@ describe('rollpool run', { timeout: 120_000 }, () => {
   test.runIf(haveDocker)(
     'fails the task alone whose image is not there, and says how to get it',
     async () => {
-      await using stage = await openStage({ ROLLPOOL_POLICY_URL: policy.url });
+      await using stage = await openStage({ ...longLocks, ROLLPOOL_POLICY_URL: policy.url });
       const out = join(stage.directory, 'out');
       const tasks = await stage.file('tasks.json', [
         smallTask('good'),
@@ -118,32 +129,20 @@ describe('rollpool run', { timeout: 120_000 }, () => {
     },
   );
 
-  test('starts a worker again that was killed, and gives up with the end of its log on one that cannot live', async () => {
-    await using gate = await openPolicyGate(policy.url);
-    await using stage = await openStage({ ROLLPOOL_POLICY_URL: gate.url });
-    gate.hold();
+  test('says with the end of their log why its workers could not start, and ends with 1', async () => {
+    await using leaving = await startScriptedPolicy({ scripts: smallScripts() });
+    await using stage = await openStage({ ROLLPOOL_POLICY_URL: leaving.url });
     const out = join(stage.directory, 'out');
-    const tasks = await tasksOf(stage, 'one');
-    const run = stage.start(['run', tasks, '--sandbox', 'local', '--processes', '1', '--out', out]);
-    const worker = async (not: readonly number[]): Promise<number> =>
-      until(() => {
-        const found = childProcesses(run.pid).find(({ command }) => command.includes(' worker '));
-        return found !== undefined && !not.includes(found.pid) ? found.pid : 0;
-      }, 'a worker runs');
-    const killed: number[] = [];
-    for (let times = 0; times < 3; times += 1) {
-      const next = await worker(killed);
-      const ready = async (): Promise<number> =>
-        (await readFile(join(out, 'workers.log'), 'utf8')).match(/"worker ready"/g)?.length ?? 0;
-      await until(async () => (await ready()) === times + 1, 'it is ready');
-      process.kill(next, 'SIGKILL');
-      killed.push(next);
-    }
+    const run = stage.start(['run', await tasksOf(stage, 'one'), '--sandbox', 'local', '--out', out]);
+    // Its own look at the policy is over when it opens the workers' log; theirs comes when they have started.
+    await until(() => existsSync(join(out, 'workers.log')), 'it starts its workers');
+    leaving.fault({ kind: 'status', status: 500, times: 1_000 });
     const { code, stderr } = await run.ended;
     expect(code).toBe(1);
     expect(stderr).toMatch(
-      /rollpool: a worker process ended 3 times in a row: SIGKILL\. The end of .*workers\.log:\n/,
+      /rollpool: a worker process could not start: exit code 2\. The end of .*workers\.log:\n/,
     );
+    expect(stderr).toContain('the policy refused a plain call: HTTP 500');
     expect(stderr).not.toMatch(/^ {4}at /m);
   });
 });
