@@ -10,7 +10,7 @@ import { openStage, places, placesOf } from './stage.ts';
 
 test.runIf(haveDocker)(
   'rollpool cancel ends what runs on every worker and what waits, and closes the groups',
-  { timeout: 120_000 },
+  { timeout: 180_000 },
   async () => {
     await using policy = await startScriptedPolicy({ scripts: smallScripts(), seed: 1 });
     await using gate = await openPolicyGate(policy.url);

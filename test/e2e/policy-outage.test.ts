@@ -13,7 +13,7 @@ const turnSeconds = 2;
 
 test(
   'a policy that stops in mid-run and comes back: its episodes are held, and none fails',
-  { timeout: 120_000 },
+  { timeout: 180_000 },
   async () => {
     const turns = [
       { repeat: 3, turns: [{ tool_calls: [bash('echo {{turn}} >> answer.txt')] }] },
@@ -59,7 +59,7 @@ test(
 
 test(
   'a policy that answers 500 for longer than a turn may take: tried again, and at last a null, never a zero',
-  { timeout: 120_000 },
+  { timeout: 180_000 },
   async () => {
     await using policy = await startScriptedPolicy({ scripts: smallScripts(), seed: 1 });
     await using gate = await openPolicyGate(policy.url);

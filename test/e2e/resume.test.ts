@@ -8,7 +8,7 @@ import { openPolicyGate } from './policy-gate.ts';
 import { smallScripts, smallTask } from './small-tasks.ts';
 import { openStage, places, placesOf, readResults } from './stage.ts';
 
-describe('rollpool run', { timeout: 120_000 }, () => {
+describe('rollpool run', { timeout: 180_000 }, () => {
   let policy: ScriptedPolicy;
   beforeAll(async () => {
     policy = await startScriptedPolicy({ scripts: smallScripts(), seed: 1 });

@@ -76,7 +76,7 @@ async function payloadsOf(stage: Stage, run: string): Promise<Payload[]> {
   return payloads;
 }
 
-describe.runIf(haveDocker)('the key of the policy', { timeout: 120_000 }, () => {
+describe.runIf(haveDocker)('the key of the policy', { timeout: 180_000 }, () => {
   let policy: ScriptedPolicy;
   let gate: PolicyGate;
   beforeAll(async () => {

@@ -12,13 +12,6 @@ import { freshPrefix, testRedisUrl } from '../support/redis.ts';
 import { until } from '../support/wait.ts';
 import { startCommand, type Ended, type RunningCommand } from './command.ts';
 
-/** Locks that run out within seconds, so that what a killed worker had runs again within seconds. */
-const shortLocks = {
-  ROLLPOOL_LOCK_SECONDS: '3',
-  ROLLPOOL_LOCK_RENEW_SECONDS: '1',
-  ROLLPOOL_STALLED_SECONDS: '1',
-};
-
 /** A pool of its own in the suite's Redis, and the real command to work on it. */
 export interface Stage extends AsyncDisposable {
   readonly pool: string;
@@ -51,7 +44,6 @@ function environment(pool: string, directory: string): Record<string, string> {
   );
   return {
     ...Object.fromEntries(own),
-    ...shortLocks,
     REDIS_URL: testRedisUrl(),
     ROLLPOOL_PREFIX: pool,
     ROLLPOOL_SANDBOX_IMAGE: testImage,

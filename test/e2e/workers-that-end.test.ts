@@ -10,6 +10,12 @@ import { openPolicyGate } from './policy-gate.ts';
 import { smallScripts, smallTask } from './small-tasks.ts';
 import { openStage, parseResults, places, placesOf, readResults, type Stage } from './stage.ts';
 
+/** Locks that run out within seconds, so that what a killed worker had runs again within seconds. */
+const shortLocks = {
+  ROLLPOOL_LOCK_SECONDS: '6',
+  ROLLPOOL_LOCK_RENEW_SECONDS: '1',
+  ROLLPOOL_STALLED_SECONDS: '1',
+};
 const keys = ['one', 'two', 'three'];
 
 /** Directories of the gateway sockets of a process. */
@@ -21,7 +27,7 @@ async function running(stage: Stage, worker: string): Promise<boolean> {
   return (await stage.containers(worker)).some(({ State }) => State === 'running');
 }
 
-describe.runIf(haveDocker)('episodes of a worker that ends', { timeout: 120_000 }, () => {
+describe.runIf(haveDocker)('episodes of a worker that ends', { timeout: 180_000 }, () => {
   let policy: ScriptedPolicy;
   beforeAll(async () => {
     policy = await startScriptedPolicy({ scripts: smallScripts(), seed: 1 });
@@ -30,7 +36,7 @@ describe.runIf(haveDocker)('episodes of a worker that ends', { timeout: 120_000 
 
   test('by SIGKILL run again elsewhere: one result each, and nothing is left after rollpool reap', async () => {
     await using gate = await openPolicyGate(policy.url);
-    await using stage = await openStage({ ROLLPOOL_POLICY_URL: gate.url });
+    await using stage = await openStage({ ...shortLocks, ROLLPOOL_POLICY_URL: gate.url });
     gate.hold();
     const tasks = await stage.file(
       'tasks.json',
