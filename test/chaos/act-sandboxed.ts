@@ -1,11 +1,12 @@
 import { chmod, mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
-import { agentDone, createInProcessAgent } from '../../src/agents/index.ts';
+import { agentDone, createInProcessAgent } from '../../src/agents/in-process.ts';
 import { createEpisodeProcessor } from '../../src/episode/index.ts';
 import { createGateway } from '../../src/gateway/index.ts';
 import { silentLogger } from '../../src/observe/index.ts';
 import type { EpisodeProcessor } from '../../src/queue/index.ts';
-import { createSandboxProvider } from '../../src/sandbox/index.ts';
+// Not through the room's index: a Docker client would slow the start of processes that live for a moment.
+import { LocalProvider } from '../../src/sandbox/local/local-provider.ts';
 import { rewardOf } from './reward-of.ts';
 
 /** What a sandboxed episode stands on in these tests. */
@@ -29,7 +30,7 @@ export async function openSandboxed(
     runtimeDir,
     log: silentLogger,
   });
-  const provider = createSandboxProvider('local', { directory: setting.directory });
+  const provider = new LocalProvider({ directory: setting.directory });
   const agent = createInProcessAgent(async ({ session, sandbox, signal }) => {
     const content = `I act in ${sandbox!.id}`;
     await sandbox!.exec('echo made > made', { user: 'agent', timeout_ms: 30_000 });
