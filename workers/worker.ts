@@ -117,6 +117,7 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
         process,
         workerId: id,
         maxAttempts: settings.worker.maxAttempts,
+        publishSeconds: settings.limits.publish_seconds,
       }),
     );
     control.attach(worker);
