@@ -3,7 +3,7 @@ import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { lookUp, processRecordSchema, recordOf } from '../src/queue/embedded-redis/index.ts';
+import { inSight, lookUp, processRecordSchema, recordOf } from '../src/queue/embedded-redis/index.ts';
 
 const prefix = 'rp-gw-';
 const ownerFile = 'owner.json';
@@ -39,7 +39,7 @@ export async function findDeadDirectories(): Promise<DeadDirectory[]> {
     const path = join(tmpdir(), name);
     try {
       const owner = ownerSchema.parse(JSON.parse(await readFile(join(path, ownerFile), 'utf8')));
-      if (lookUp(owner) === 'dead') dead.push({ path, worker: owner.worker });
+      if (inSight(owner) && lookUp(owner) === 'dead') dead.push({ path, worker: owner.worker });
     } catch {
       // Half made, another user's, or just removed by somebody else: not ours to judge.
     }

@@ -1,3 +1,3 @@
 export { startEmbeddedRedis, type EmbeddedRedis, type EmbeddedRedisOptions } from './embedded-redis.ts';
 export { EmbeddedRedisError, type EmbeddedRedisFault } from './embedded-redis-error.ts';
-export { lookUp, processRecordSchema, recordOf, type ProcessRecord } from './process-record.ts';
+export { inSight, lookUp, processRecordSchema, recordOf, type ProcessRecord } from './process-record.ts';

@@ -61,3 +61,15 @@ export function lookUp(record: ProcessRecord): 'alive' | 'dead' | 'elsewhere' {
   if (record.host !== thisHost()) return 'elsewhere';
   return startOf(record.pid) === record.started ? 'alive' : 'dead';
 }
+
+/**
+ * Whether the recorded process, if it lived, could be seen from here. In this boot of the machine, one of another pid namespace
+ * (a container with this hostname) could not; `lookUp` takes it for dead, as its namespace mostly is.
+ */
+export function inSight(record: ProcessRecord): boolean {
+  const own = recordOf(process.pid);
+  if (process.platform !== 'linux' || own === null) return true;
+  const [boot, namespace] = record.started.split(' ');
+  const [ownBoot, ownNamespace] = own.started.split(' ');
+  return boot !== ownBoot || namespace === ownNamespace;
+}
