@@ -51,6 +51,30 @@ describe('a policy that fails for a while', () => {
     expect(records[0]).toMatchObject({ fate: 'delivered', held_ms: 0 });
   });
 
+  test('asked to be left alone for a century, it is not asked again at once', async () => {
+    await using vllm = await FakeVllm.start(fault(429, 'busy', { 'retry-after': '3153600000' }));
+    await using opened = await openGateway(vllm.url, { limits: { turn_seconds: 0.5 } });
+    expect((await messages(opened.session, 'hi')).status).toBe(503);
+    expect(vllm.bodies).toHaveLength(1);
+    expect(opened.session.stats().failure).toMatchObject({ class: 'infra', code: 'policy_turn_deadline' });
+  });
+
+  test('garbage from its tokenizer is tried again, and is no word on its template', async () => {
+    await using vllm = await FakeVllm.start();
+    let asked = 0;
+    vllm.tokenize = (body) =>
+      ++asked === 1
+        ? (null as never)
+        : { count: body.messages.length, tokens: (body.messages as unknown[]).map((_each, at) => at) };
+    await using opened = await openGateway(vllm.url);
+    const response = await messages(opened.session, [
+      { role: 'user', content: 'hi' },
+      { role: 'system', content: 'note' },
+      { role: 'user', content: 'go on' },
+    ]);
+    expect(response.status).toBe(200);
+  });
+
   test('out of reach it holds the call, and the hold is not the turn’s time', async () => {
     await using vllm = await FakeVllm.start();
     await vllm.stop();

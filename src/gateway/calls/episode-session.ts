@@ -14,10 +14,12 @@ import { answerStop } from './answer-stop.ts';
 import { Budgets, type Spent } from './budgets.ts';
 import { answerMessage } from './answer-message.ts';
 import { CallClock } from './call-clock.ts';
+import { CallRoom } from './call-room.ts';
 import { callFailure, SessionClosed } from './call-failure.ts';
+import { CallInProgress } from './call-in-progress.ts';
 import { callSeed } from './call-seed.ts';
 import { fitIntoContext, promptUpperBound } from './context-window.ts';
-import { Conversation, type CountedPrefix } from './conversation.ts';
+import { Conversation } from './conversation.ts';
 import { hasImages, refuseRemoteImages } from './images.ts';
 import { RecordedCall } from './recorded-call.ts';
 import { sessionStats } from './session-stats.ts';
@@ -40,6 +42,7 @@ export class EpisodeSession {
   readonly #conversation = new Conversation();
   readonly #budgets: Budgets;
   readonly #calls: RecordedCall[] = [];
+  readonly #room = new CallRoom();
   readonly #working = new Set<Promise<unknown>>();
   readonly #affinity: Affinity = { replica: null };
   readonly #clocks = { model: new UnionClock(), hold: new UnionClock() };
@@ -126,9 +129,15 @@ export class EpisodeSession {
   }
 
   async #chat(request: ChatRequest, caller: ChatCaller): Promise<ChatAnswer> {
-    const spent = this.#admit(request, caller);
-    const call = this.#begin(request, caller);
-    return this.#run(call, spent);
+    for (;;) {
+      const spent = this.#admit(request, caller);
+      const tokens = this.#budgets.outputTokens(request.max_tokens, spent);
+      if (this.#room.fits(tokens, this.#options.limits.max_sampled_tokens - spent.sampledTokens)) {
+        // Not awaited here: this frame would hold the request as long as the policy takes.
+        return this.#run(this.#begin(request, caller), tokens);
+      }
+      await this.#room.change(AbortSignal.any([caller.signal, this.#closing.signal]));
+    }
   }
 
   /** Refuses a call that may not be made; tells what was spent before it. */
@@ -154,21 +163,23 @@ export class EpisodeSession {
     return new CallInProgress({ ...request, messages }, counted, record, signal);
   }
 
-  async #run(call: CallInProgress, spent: Spent): Promise<ChatAnswer> {
+  async #run(call: CallInProgress, tokens: number): Promise<ChatAnswer> {
     const { clock } = call.record;
+    const leave = this.#room.enter(tokens);
     try {
-      return this.#answer(call, await this.#sample(call, spent));
+      return this.#answer(call, await this.#sample(call, tokens));
     } catch (error) {
       throw this.#refusal(error, call.record);
     } finally {
       this.#policy.pauses.remove(clock);
       clock.stop();
+      leave();
     }
   }
 
   /** Samples, again where the engine itself cut the answer short: those tokens are recorded and never delivered. */
-  async #sample(call: CallInProgress, spent: Spent): Promise<EngineAnswer> {
-    let maxTokens = await this.#roomFor(call, this.#budgets.outputTokens(call.request.max_tokens, spent));
+  async #sample(call: CallInProgress, tokens: number): Promise<EngineAnswer> {
+    let maxTokens = await this.#roomFor(call, tokens);
     const { engine, replicas, state } = this.#policy;
     for (;;) {
       try {
@@ -189,12 +200,15 @@ export class EpisodeSession {
         await pause(backoffMs(0), call.signal);
       } catch (error) {
         // The engine's context is smaller than ours: what is left of it is the call's limit.
-        const tokens = error instanceof EngineError && error.fault === 'overflow' ? error.tokens : undefined;
-        if (tokens === undefined) throw error;
-        const fitted = fitIntoContext(maxTokens, tokens.prompt, tokens.limit);
+        const counts = error instanceof EngineError && error.fault === 'overflow' ? error.tokens : undefined;
+        if (counts === undefined) throw error;
+        const fitted = fitIntoContext(maxTokens, counts.prompt, counts.limit);
         if (fitted >= maxTokens) throw error;
         maxTokens = fitted;
-        this.#log.debug({ engine: engine.name, tokens }, 'a call is fitted into the engine’s context');
+        this.#log.debug(
+          { engine: engine.name, tokens: counts },
+          'a call is fitted into the engine’s context',
+        );
       }
     }
   }
@@ -286,24 +300,5 @@ export class EpisodeSession {
     if (failure.overflow === true) this.#budgets.met('context_overflow');
     if (failure.infra !== undefined) this.#fail(failure.infra.code, failure.infra.message);
     return failure.told;
-  }
-}
-
-/** A call on its way; its record changes where the engine cut an answer short. */
-class CallInProgress {
-  readonly request: ChatRequest;
-  readonly counted: CountedPrefix;
-  readonly signal: AbortSignal;
-  record: RecordedCall;
-
-  constructor(request: ChatRequest, counted: CountedPrefix, record: RecordedCall, signal: AbortSignal) {
-    this.request = request;
-    this.counted = counted;
-    this.record = record;
-    this.signal = signal;
-  }
-
-  set lastError(error: EngineError) {
-    this.record.lastError = error.message;
   }
 }

@@ -83,8 +83,9 @@ export class RecordedCall {
     );
   }
 
+  /** What was counted or what was listed, whichever is more: a budget must not hang on the engine's word alone. */
   get completionTokens(): number {
-    return this.sampled?.usage?.completion_tokens ?? this.sampled?.token_ids?.length ?? 0;
+    return Math.max(this.sampled?.usage?.completion_tokens ?? 0, this.sampled?.token_ids?.length ?? 0);
   }
 
   get promptTokens(): number {

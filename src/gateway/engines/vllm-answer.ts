@@ -13,13 +13,18 @@ function text(value: unknown): string | null {
   return typeof value === 'string' ? value : null;
 }
 
-/** Ids as they came; null when they are not a list of non-negative integers. */
+/** What an id can be: anything else would be another id once it stands in an Int32Array. */
+function isId(value: unknown): value is number {
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= 0x7fffffff;
+}
+
+/** Ids as they came; null when one of them can be none. */
 function ids(value: unknown): Int32Array | null {
   if (!Array.isArray(value)) return null;
   const list = new Int32Array(value.length);
   for (let at = 0; at < value.length; at++) {
     const id: unknown = value[at];
-    if (typeof id !== 'number' || !Number.isInteger(id) || id < 0 || id > 0x7fffffff) return null;
+    if (!isId(id)) return null;
     list[at] = id;
   }
   return list;
@@ -44,8 +49,9 @@ function entries(value: unknown): Entries | null {
     logprobs[at] = typeof logprob === 'number' ? Math.fround(logprob) : NaN;
     const token = entry?.['token'];
     const match = allNamed && typeof token === 'string' ? /^token_id:(\d+)$/.exec(token) : null;
-    if (match === null) allNamed = false;
-    else named[at] = Number(match[1]);
+    const id = match === null ? null : Number(match[1]);
+    if (isId(id)) named[at] = id;
+    else allNamed = false;
   }
   return { logprobs, ids: allNamed ? named : null };
 }

@@ -1,5 +1,17 @@
 import type { Replica } from '../policy/replica.ts';
+import { EngineError } from './engine-error.ts';
 import { vllmFault } from './vllm-faults.ts';
+
+/** An object of a sound answer's JSON. Anything else is the policy's failure of the moment, not its word on templates. */
+function fieldsOf(text: string): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (value !== null && typeof value === 'object') return value as Record<string, unknown>;
+  } catch {
+    // No JSON.
+  }
+  throw new EngineError('busy', 'the policy answered something that is no JSON', { status: 200 });
+}
 
 const lead = { role: 'user', content: 'Hello.' };
 const inline = { role: 'system', content: 'Note: a file changed on disk.' };
@@ -16,7 +28,7 @@ async function render(
   if (reply.status === 404 || reply.status === 405 || reply.status === 501) return undefined;
   if (reply.status === 429 || reply.status === 503) throw vllmFault(reply);
   if (reply.status !== 200) return null;
-  const { tokens } = JSON.parse(reply.text) as { tokens?: unknown };
+  const { tokens } = fieldsOf(reply.text);
   return Array.isArray(tokens) ? tokens : undefined;
 }
 
@@ -31,8 +43,8 @@ async function promptTokens(
   const reply = await replica.request('POST', '/v1/chat/completions', body, signal);
   if (reply.status === 429 || reply.status === 503) throw vllmFault(reply);
   if (reply.status !== 200) return null;
-  const { usage } = JSON.parse(reply.text) as { usage?: { prompt_tokens?: number } };
-  return usage?.prompt_tokens ?? null;
+  const usage = fieldsOf(reply.text)['usage'] as { readonly prompt_tokens?: unknown } | null | undefined;
+  return typeof usage?.prompt_tokens === 'number' ? usage.prompt_tokens : null;
 }
 
 /**

@@ -1,33 +1,38 @@
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+import type { RequestLoad } from './session-load.ts';
 
 /** Bytes of a request body, before and after decompression. */
 export const bodyLimit = 64 * 2 ** 20;
 
 export class BodyError extends Error {
-  readonly status: 400 | 413 | 415;
+  readonly status: 400 | 413 | 415 | 429;
 
-  constructor(status: 400 | 413 | 415, message: string) {
+  constructor(status: 400 | 413 | 415 | 429, message: string) {
     super(message);
     this.name = 'BodyError';
     this.status = status;
   }
 }
 
-const decoders: Readonly<Record<string, () => NodeJS.ReadWriteStream & Readable>> = {
-  gzip: createGunzip,
-  'x-gzip': createGunzip,
-  deflate: createInflate,
-  br: createBrotliDecompress,
-};
+const decoders: ReadonlyMap<string, () => NodeJS.ReadWriteStream & Readable> = new Map([
+  ['gzip', createGunzip],
+  ['x-gzip', createGunzip],
+  ['deflate', createInflate],
+  ['br', createBrotliDecompress],
+]);
 
 /** A request's body, decompressed. Rejects with BodyError, or when the client left. */
-export async function readBody(request: IncomingMessage, limit = bodyLimit): Promise<Buffer> {
+export async function readBody(
+  request: IncomingMessage,
+  load: RequestLoad,
+  limit = bodyLimit,
+): Promise<Buffer> {
   const tooLarge = (): BodyError => new BodyError(413, `the body is larger than ${limit} bytes`);
   if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge();
   const encoding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase();
-  const decoder = encoding === 'identity' ? null : decoders[encoding]?.();
+  const decoder = encoding === 'identity' ? null : decoders.get(encoding)?.();
   if (decoder === undefined)
     throw new BodyError(415, `content-encoding ${JSON.stringify(encoding)} is not taken`);
   const source: Readable = decoder === null ? request : request.pipe(decoder);
@@ -42,6 +47,7 @@ export async function readBody(request: IncomingMessage, limit = bodyLimit): Pro
     for await (const chunk of source.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       size += chunk.length;
       if (size > limit) throw tooLarge();
+      if (!load.take(chunk.length)) throw new BodyError(429, 'too many large requests at once');
       chunks.push(chunk);
     }
   } catch (error) {

@@ -10,6 +10,7 @@ import { answerClient, sendError, sendJson, type StreamTiming } from './answerin
 import { BodyError, parseJsonBody, readBody } from './body.ts';
 import { modelList } from './models.ts';
 import type { OpenSession } from './open-session.ts';
+import type { RequestLoad } from './session-load.ts';
 import { replayKey, type SharedCall } from './shared-call.ts';
 
 export interface ListenerOptions {
@@ -31,7 +32,14 @@ function bearerOf(request: IncomingMessage): string {
   return typeof key === 'string' ? key : '';
 }
 
-type Serve = (session: OpenSession, request: IncomingMessage, response: ServerResponse) => Promise<void>;
+interface Exchange {
+  readonly session: OpenSession;
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly load: RequestLoad;
+}
+
+type Serve = (exchange: Exchange) => Promise<void>;
 
 /** The gateway's one request handler. Over an attempt's own socket only that attempt's bearer is taken. */
 export class Listener {
@@ -42,14 +50,14 @@ export class Listener {
     this.#options = options;
     const call =
       (dialect: Dialect, path: string): Serve =>
-      (session, request, response) =>
-        this.#call(dialect, path, session, request, response);
+      (exchange) =>
+        this.#call(dialect, path, exchange);
     this.#routes = new Map(
       Object.entries({
         'POST /v1/messages': { dialect: anthropicDialect, serve: call(anthropicDialect, '/v1/messages') },
         'POST /v1/messages/count_tokens': {
           dialect: anthropicDialect,
-          serve: (session, request, response) => this.#countTokens(session, request, response),
+          serve: (exchange) => this.#countTokens(exchange),
         },
         'POST /v1/chat/completions': {
           dialect: openaiDialect,
@@ -57,8 +65,7 @@ export class Listener {
         },
         'GET /v1/models': {
           dialect: anthropicDialect,
-          serve: async (_session, _request, response) =>
-            sendJson(response, 200, modelList(this.#options.model)),
+          serve: async ({ response }) => sendJson(response, 200, modelList(this.#options.model)),
         },
       }),
     );
@@ -93,23 +100,22 @@ export class Listener {
     if (session === undefined || (only !== null && session !== only)) {
       return refuse(401, 'unknown or missing credential');
     }
+    const load = session.load.enter(response);
+    if (load === null) return refuse(429, 'too many requests at once');
     try {
-      await route.serve(session, request, response);
+      await route.serve({ session, request, response, load });
     } catch (error) {
       if (error instanceof BodyError) refuse(error.status, error.message);
+      // What JSON.parse takes, JSON.stringify may not: it works on the stack.
+      else if (error instanceof RangeError) refuse(400, 'the body is nested too deeply');
       else if (error instanceof ChatError) sendError(response, dialect.error(error));
       else if (!request.socket.destroyed) throw error;
     }
   }
 
-  async #call(
-    dialect: Dialect,
-    path: string,
-    session: OpenSession,
-    request: IncomingMessage,
-    response: ServerResponse,
-  ): Promise<void> {
-    const { shared, call } = this.#take(session, request, path, await readCall(dialect, path, request));
+  async #call(dialect: Dialect, path: string, exchange: Exchange): Promise<void> {
+    const { session, request, response } = exchange;
+    const { shared, call } = this.#take(session, request, path, await readCall(dialect, path, exchange));
     await answerClient(response, dialect, call, shared, this.#options.timing);
   }
 
@@ -127,21 +133,16 @@ export class Listener {
     return { shared, call: { ...call, request: { messages: [] } } };
   }
 
-  async #countTokens(
-    session: OpenSession,
-    request: IncomingMessage,
-    response: ServerResponse,
-  ): Promise<void> {
-    const { call } = await readCall(anthropicDialect, '', request);
+  async #countTokens(exchange: Exchange): Promise<void> {
+    const { session, request, response } = exchange;
+    const { call } = await readCall(anthropicDialect, '', exchange);
     const agent = request.headers['x-claude-code-agent-id'];
     const gone = new AbortController();
     response.once('close', () => gone.abort());
-    const counted = await session.calls.countTokens(
-      call.request,
-      typeof agent === 'string' ? agent : 'main',
-      gone.signal,
+    const counted = await session.load.count(() =>
+      session.calls.countTokens(call.request, typeof agent === 'string' ? agent : 'main', gone.signal),
     );
-    // Without a tokenizer: text has about four bytes a token.
+    // Without a tokenizer, or asked too often: text has about four bytes a token.
     const estimate = (): number => Math.ceil(promptUpperBound(call.request.messages, call.request.tools) / 4);
     sendJson(response, 200, { input_tokens: counted ?? estimate() });
   }
@@ -153,8 +154,8 @@ interface KeyedCall {
 }
 
 /** Reads and parses in a frame of its own: the raw body is garbage before the policy is asked. */
-async function readCall(dialect: Dialect, path: string, request: IncomingMessage): Promise<KeyedCall> {
-  const body = await readBody(request);
+async function readCall(dialect: Dialect, path: string, { request, load }: Exchange): Promise<KeyedCall> {
+  const body = await readBody(request, load);
   const agent = request.headers['x-claude-code-agent-id'];
   return {
     key: replayKey(typeof agent === 'string' ? agent : '', path, body),

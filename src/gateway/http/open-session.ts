@@ -7,6 +7,7 @@ import type { ChatAnswer, ChatCaller, ChatRequest } from '../chat.ts';
 import type { EpisodeSession } from '../calls/episode-session.ts';
 import type { GatewaySession, SessionOptions, SessionStats } from '../session.ts';
 import { Clients } from './clients.ts';
+import { SessionLoad } from './session-load.ts';
 import { SharedCalls } from './shared-call.ts';
 
 /** What a path in `sockaddr_un` may have on every system we serve, its end included. */
@@ -20,6 +21,9 @@ export function socketDirectory(runtimeDir: string, nonce: string): string {
 export function socketFile(directory: string): string {
   return join(directory, 'gw.sock');
 }
+
+/** Connections to one session's socket: an agent that opens more must not use up this process's file descriptors. */
+const connectionLimit = 128;
 
 /** Connections live as long as the agent wants: a server that closes an idle one races with the next request. */
 export function httpServer(listener: RequestListener): Server {
@@ -50,6 +54,7 @@ export class OpenSession implements GatewaySession {
   readonly url: string;
   readonly socket_dir: string | null;
   readonly clients = new Clients();
+  readonly load = new SessionLoad();
   readonly shared: SharedCalls;
   readonly calls: EpisodeSession;
   readonly #told: SessionWatcher;
@@ -80,6 +85,7 @@ export class OpenSession implements GatewaySession {
     await mkdir(this.socket_dir, { mode: 0o711 });
     await chmod(this.socket_dir, 0o711);
     const server = httpServer(listener);
+    server.maxConnections = connectionLimit;
     try {
       await listenOn(server, socketFile(this.socket_dir));
       this.#server = server;

@@ -22,6 +22,9 @@ function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
 }
 
+/** Bytes of one answer: many times that of a million prompt ids and the longest completion with its logprobs. */
+const answerLimit = 128 * 2 ** 20;
+
 /** A base URL without trailing slashes and without `/v1`. */
 export function normalizeBaseUrl(url: string): URL {
   const parsed = new URL(url);
@@ -55,7 +58,12 @@ export class Replica {
     this.name = `${base.origin}${this.#prefix}`;
     this.#headers = { 'content-type': 'application/json', accept: 'application/json' };
     if (apiKey) this.#headers['authorization'] = `Bearer ${apiKey}`;
-    this.#pool = new Pool(base.origin, { headersTimeout: 0, bodyTimeout: 0, connect: { timeout: 10_000 } });
+    this.#pool = new Pool(base.origin, {
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      maxResponseSize: answerLimit,
+      connect: { timeout: 10_000 },
+    });
   }
 
   /** One request; an answer of any status resolves. Rejects with EngineError or with the signal's reason. */

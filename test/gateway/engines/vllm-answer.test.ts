@@ -40,6 +40,14 @@ describe('ids', () => {
     expect(mixed.token_ids).toBeNull();
   });
 
+  test('named beyond 32 bits are none: cut down they would be others', () => {
+    const named = changed((body) => {
+      delete body.choices[0].token_ids;
+      body.choices[0].logprobs.content.forEach((entry: Loose) => (entry.token = 'token_id:4294967297'));
+    });
+    expect(named.token_ids).toBeNull();
+  });
+
   test('that disagree between the two are said to', () => {
     const disagreeing = changed((body) => {
       body.choices[0].logprobs.content.forEach((entry: Loose) => (entry.token = 'token_id:5'));

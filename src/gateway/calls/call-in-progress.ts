@@ -1,0 +1,23 @@
+import type { ChatRequest } from '../chat.ts';
+import type { EngineError } from '../engines/engine-error.ts';
+import type { CountedPrefix } from './conversation.ts';
+import type { RecordedCall } from './recorded-call.ts';
+
+/** A call on its way; its record changes where the engine cut an answer short. */
+export class CallInProgress {
+  readonly request: ChatRequest;
+  readonly counted: CountedPrefix;
+  readonly signal: AbortSignal;
+  record: RecordedCall;
+
+  constructor(request: ChatRequest, counted: CountedPrefix, record: RecordedCall, signal: AbortSignal) {
+    this.request = request;
+    this.counted = counted;
+    this.record = record;
+    this.signal = signal;
+  }
+
+  set lastError(error: EngineError) {
+    this.record.lastError = error.message;
+  }
+}
