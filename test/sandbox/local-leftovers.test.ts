@@ -101,3 +101,15 @@ test('the process table shows this machine’s processes and not this one', asyn
   expect(table.map(({ pid }) => pid)).toContain(process.ppid);
   expect(table.map(({ pid }) => pid)).not.toContain(process.pid);
 });
+
+test('a tree nested deeper than any path, with directories nobody may enter, is removed with its sandbox', async () => {
+  const sandbox = await provider.create(requestOf(gateway.directory));
+  const name = 'd'.repeat(200);
+  const made = await sandbox.exec(
+    `for at in $(seq 30); do mkdir ${name} && cd ${name} || exit 1; done 2>/dev/null; cd "$HOME" && mkdir -p a/b && chmod 0 a`,
+    { user: 'agent', timeout_ms: 30_000 },
+  );
+  expect(made.exit_code).toBe(0);
+  await sandbox[Symbol.asyncDispose]();
+  expect(await readdir(directory)).toEqual([]);
+});

@@ -1,7 +1,11 @@
+import { execFile } from 'node:child_process';
 import { constants } from 'node:fs';
-import { chmod, lchown, lstat, mkdir, open, readdir, realpath, rm } from 'node:fs/promises';
+import { lchown, lstat, mkdir, open, realpath, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
 import type { FileContent } from '../../contracts/index.ts';
+
+const run = promisify(execFile);
 
 async function isDirectory(path: string): Promise<boolean> {
   return lstat(path).then(
@@ -70,19 +74,15 @@ export async function readPlainFile(path: string, maxBytes: number): Promise<Uin
   }
 }
 
-/** Removes a directory with all it holds, directories without permissions included. */
+/**
+ * Removes a directory with all it holds: directories without permissions, and ones nested so deep that no path reaches
+ * them, which `chmod` and `rm` walk step by step.
+ */
 export async function removeTree(path: string): Promise<void> {
   try {
     await rm(path, { recursive: true, force: true, maxRetries: 5, retryDelay: 20 });
   } catch {
-    await openUp(path);
-    await rm(path, { recursive: true, force: true, maxRetries: 5, retryDelay: 20 });
-  }
-}
-
-async function openUp(directory: string): Promise<void> {
-  await chmod(directory, 0o700);
-  for (const entry of await readdir(directory, { withFileTypes: true })) {
-    if (entry.isDirectory()) await openUp(join(directory, entry.name));
+    await run('chmod', ['-R', 'u+rwx', '--', path]).catch(() => undefined);
+    await run('rm', ['-rf', '--', path]);
   }
 }
