@@ -104,7 +104,7 @@ async function startServer(dataDir: string, wanted: string | undefined): Promise
     child.unref();
     const process = child.pid === undefined ? null : recordOf(child.pid);
     if (process === null) {
-      throw new EmbeddedRedisError('start_failed', `${binary} ended at once:\n${logTail(dataDir)}`);
+      throw startFailed(dataDir);
     }
     const server = { ...process, socket };
     writeRecord(serverFile(dataDir), server);
@@ -138,7 +138,12 @@ export async function ensureServer(
   } finally {
     if (!started) await stopServer(dataDir, server);
   }
-  throw new EmbeddedRedisError(
+  throw startFailed(dataDir);
+}
+
+/** Whether the server ended before or after we could look at it, the user reads the same. */
+function startFailed(dataDir: string): EmbeddedRedisError {
+  return new EmbeddedRedisError(
     'start_failed',
     `the Redis in ${dataDir} does not start; its log ends in:\n${logTail(dataDir)}`,
   );
