@@ -9,7 +9,7 @@ import type { SandboxProvider } from '../src/sandbox/sandbox.ts';
 import { createSandboxProvider, findClaudeCli } from '../src/sandbox/index.ts';
 
 /** Lanes this version can serve, in the order a probe tries them. */
-const servable = ['claude_code-docker', 'claude_code-local'] as const satisfies readonly Lane[];
+export const servable = ['claude_code-docker', 'claude_code-local'] as const satisfies readonly Lane[];
 
 /** A worker has no lane it could serve, and why for each. */
 export class NoLaneError extends Error {
@@ -78,10 +78,15 @@ export async function probeLanes(
   return Object.assign(served, { [Symbol.asyncDispose]: closeAll });
 }
 
-/** Episodes at once on a lane without a setting: agents mostly wait for their policy, and their starts are gated. */
+/** Episodes at once without a setting: agents mostly wait for their policy, and their starts are gated. */
+export function defaultConcurrency(): number {
+  return 4 * availableParallelism();
+}
+
+/** Episodes at once on a lane. */
 export function concurrencyOf(lane: Lane, settings: Settings): number {
   const { everyLane, byLane } = settings.worker.concurrency;
-  return byLane[lane] ?? everyLane ?? 4 * availableParallelism();
+  return byLane[lane] ?? everyLane ?? defaultConcurrency();
 }
 
 /** How a task is run, given the lane its job came from. */

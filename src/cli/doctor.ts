@@ -2,12 +2,7 @@ import { Command } from 'commander';
 import { probePolicy } from '../gateway/index.ts';
 import { createLogger } from '../observe/index.ts';
 import { connectFailFast } from '../queue/index.ts';
-import {
-  claudeCliVersion,
-  createSandboxProvider,
-  findClaudeCli,
-  readClaudeCliVersion,
-} from '../sandbox/index.ts';
+import { claudeCliVersion, DockerProvider, findClaudeCli, readClaudeCliVersion } from '../sandbox/index.ts';
 import type { Settings } from '../config/index.ts';
 import { exitCodes } from './bad-use.ts';
 import { openRedis } from './context.ts';
@@ -111,14 +106,24 @@ async function policy(settings: Settings): Promise<Finding[]> {
   return (await Promise.all(findings)).flat();
 }
 
-async function docker(settings: Settings): Promise<string> {
-  await using provider = createSandboxProvider('docker', {
+async function docker(settings: Settings): Promise<Finding[]> {
+  await using provider = new DockerProvider({
     log: createLogger({ level: 'silent' }),
     defaultImage: settings.sandbox.image,
     dockerHost: settings.sandbox.dockerHost,
   });
   await provider.probe();
-  return 'a daemon answers, and sockets can be mounted';
+  const { image, present } = await provider.inspectImage();
+  const remedy =
+    settings.sandbox.image === null ? 'scripts/build-sandbox-image builds it' : 'pull or build it';
+  return [
+    { what: 'docker', verdict: 'ok', says: 'a daemon answers, and sockets can be mounted' },
+    {
+      what: 'sandbox image',
+      verdict: present ? 'ok' : 'missing',
+      says: present ? image : `${image} is not on this machine: ${remedy}`,
+    },
+  ];
 }
 
 async function cli(settings: Settings): Promise<Finding[]> {

@@ -1,4 +1,5 @@
 import { Command, Option } from 'commander';
+import { servable } from '../../workers/lanes.ts';
 import { addTasks, describeAdded, planTasks, withTaskFlags, type TaskFlags } from './add-tasks.ts';
 import { openQueue } from './context.ts';
 import { settingsOf, withSettings } from './options.ts';
@@ -35,7 +36,10 @@ export function enqueueCommand(): Command {
       const added = await addTasks(context.queue, file, flags, shutdown.graceful);
       printFaults(added.report, process.stderr);
       for (const lane of added.batch.unservedLanes) {
-        process.stderr.write(`warning: no living worker serves the lane ${lane}\n`);
+        const why = servable.some((name) => name === lane)
+          ? 'no living worker serves'
+          : 'no worker of this version can serve';
+        process.stderr.write(`warning: ${why} the lane ${lane}\n`);
       }
       process.stdout.write(
         flags.json === true

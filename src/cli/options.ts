@@ -6,7 +6,11 @@ const settingFlags = {
   policyUrl: ['--policy-url <url>', 'ROLLPOOL_POLICY_URL', 'inference server; several replicas with commas'],
   model: ['--model <name>', 'ROLLPOOL_MODEL', "model name (default: the server's only one)"],
   lanes: ['--lanes <lanes>', 'ROLLPOOL_LANES', 'lanes to serve, with commas'],
-  concurrency: ['--concurrency <n>', 'ROLLPOOL_CONCURRENCY', 'episodes at once: N, or lane=N,...'],
+  concurrency: [
+    '--concurrency <n>',
+    'ROLLPOOL_CONCURRENCY',
+    'episodes at once: N, or lane=N,... (default: 4 for each core)',
+  ],
   image: ['--image <image>', 'ROLLPOOL_SANDBOX_IMAGE', 'Docker image for tasks that name none'],
   logLevel: ['--log-level <level>', 'ROLLPOOL_LOG_LEVEL', 'fatal, error, warn, info, debug, trace or silent'],
 } as const;

@@ -19,11 +19,12 @@ interface PolicyFlags extends Record<string, unknown> {
 }
 
 export function policyCommand(): Command {
-  return withSettings(new Command('policy'), 'model', 'logLevel')
+  return withSettings(new Command('policy'), 'logLevel')
     .description(
       "serve a scripted policy over vLLM's wire, for demos and tests without a GPU (docs/policy.md)",
     )
-    .requiredOption('--scripts <file>', 'what it plays')
+    .requiredOption('--scripts <file>', 'JSON file of the scripts it plays (docs/policy.md)')
+    .option('--model <name>', 'model name it serves (default: ROLLPOOL_MODEL, else scripted)')
     .option('--port <n>', '0 takes a free one', wholeNumber(0, 65_535), 0)
     .option('--host <address>', 'where it listens', '127.0.0.1')
     .addOption(

@@ -22,7 +22,9 @@ export function printResultTable(results: readonly ResultSummary[], stream: Node
     head: ['task', 'n', 'mean reward', 'pass@1', 'pass@n', 'turns', 'tokens', 'grades', 'failures'],
     style: { head: [], border: [] },
   });
-  for (const row of [...tasks, { ...totals, task_key: 'all' }]) {
+  // In the order of their names: results come in another order every time.
+  const rows = [...tasks].sort((a, b) => (a.task_key < b.task_key ? -1 : 1));
+  for (const row of [...rows, { ...totals, task_key: 'all' }]) {
     table.push([
       row.task_key.length > 40 ? `${row.task_key.slice(0, 39)}…` : row.task_key,
       row.n,
@@ -32,7 +34,7 @@ export function printResultTable(results: readonly ResultSummary[], stream: Node
       number(row.mean_turns, 1),
       row.tokens.sampled,
       counted(row.grades),
-      counted(row.failures),
+      counted({ ...row.failures, cancelled: row.statuses.cancelled }),
     ]);
   }
   stream.write(`${table.toString()}\n`);

@@ -1,5 +1,6 @@
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { defaultConcurrency } from '../../workers/lanes.ts';
 import { reapOnce } from '../../workers/reaper.ts';
 import { startWorkerPool } from '../../workers/supervisor.ts';
 import type { Settings } from '../config/index.ts';
@@ -127,13 +128,14 @@ async function removeLeftovers({ settings, context, sandbox }: WorkersOptions): 
 function workerArguments({ settings, sandbox, processes, allowUntrainable }: WorkersOptions): string[] {
   const { everyLane, byLane } = settings.worker.concurrency;
   const lane = `claude_code-${sandbox}` as const;
-  const total = byLane[lane] ?? everyLane;
+  const total = byLane[lane] ?? everyLane ?? defaultConcurrency();
   return [
     'worker',
     ...['--lanes', lane],
     ...(sandbox === 'local' ? ['--allow-local'] : []),
     ...(allowUntrainable ? ['--allow-untrainable'] : []),
-    ...(total === null ? [] : ['--concurrency', String(Math.max(1, Math.ceil(total / processes)))]),
+    '--concurrency',
+    String(Math.max(1, Math.ceil(total / processes))),
     ...['--cli-starts', String(cliStartsOf({ processes }))],
     ...(settings.policy.urls.length === 0 ? [] : ['--policy-url', settings.policy.urls.join(',')]),
     ...(settings.policy.model === null ? [] : ['--model', settings.policy.model]),

@@ -5,6 +5,7 @@ import { probeLanes } from '../../workers/lanes.ts';
 import { probePolicies } from '../../workers/worker.ts';
 import type { Lane } from '../contracts/index.ts';
 import { addTasks, describeAdded, planTasks, runIdOf, withTaskFlags, type TaskFlags } from './add-tasks.ts';
+import type { RolloutQueue } from '../queue/index.ts';
 import { BadUse, exitCodes } from './bad-use.ts';
 import { openQueue } from './context.ts';
 import { settingsOf, wholeNumber, withSettings } from './options.ts';
@@ -74,6 +75,7 @@ async function run(file: string, flags: RunFlags): Promise<void> {
   const added = await addTasks(context.queue, file, { ...flags, runId }, shutdown.graceful);
   const { run_id } = added;
   tell(describeAdded(added));
+  await warnOfOthers(context.queue, run_id, flags.sandbox);
   const results = await runWorkers({
     settings,
     context,
@@ -98,4 +100,17 @@ async function run(file: string, flags: RunFlags): Promise<void> {
   if (shutdown.graceful.aborted) tell('interrupted: the same command goes on where this one stopped');
   const unfinished = results.some(({ status }) => status === 'failed' || status === 'cancelled');
   if (shutdown.graceful.aborted || unfinished) process.exitCode = exitCodes.someFailed;
+}
+
+/** Says which other runs wait on the same lane: the workers of this run serve them too, with this run's policy. */
+async function warnOfOthers(queue: RolloutQueue, runId: string, sandbox: string): Promise<void> {
+  for (const { run_id, done, cancelled, episodes, settings } of await queue.listRuns()) {
+    const open = episodes.queued + episodes.running;
+    if (run_id === runId || done || cancelled || open === 0 || settings.extra?.['sandbox'] !== sandbox)
+      continue;
+    tell(
+      `warning: ${open} episodes of run ${run_id} wait on this lane too, and this run's workers will run them with this ` +
+        `policy (rollpool cancel ${run_id} ends them)`,
+    );
+  }
 }

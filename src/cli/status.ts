@@ -9,7 +9,7 @@ function runRow(run: RunStatus): (string | number)[] {
   const { episodes } = run;
   return [
     run.run_id,
-    run.cancelled ? 'cancelled' : run.done ? `${run.state}, done` : run.state,
+    run.cancelled ? 'cancelled' : run.done ? 'done' : run.state,
     `${episodes.delivered + episodes.missing}/${episodes.expected}`,
     episodes.queued,
     episodes.running,

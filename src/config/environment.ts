@@ -171,7 +171,7 @@ export const environmentSchema = z.object({
   ROLLPOOL_SANDBOX_IMAGE: variable(plainText.optional(), {
     section: 'Sandbox',
     about: 'Docker image for tasks that name none.',
-    absent: 'such tasks fail with class task',
+    absent: '`rollpool-sandbox:bookworm`, which `scripts/build-sandbox-image` builds',
   }),
   ROLLPOOL_CLAUDE_CLI: variable(plainText.optional(), {
     section: 'Sandbox',

@@ -43,6 +43,11 @@ export interface SummaryInput {
   readonly sandbox: Sandbox | null;
 }
 
+/** Seconds, to the millisecond. */
+function seconds(value: number): number {
+  return Math.round(Math.max(0, value) * 1000) / 1000;
+}
+
 /** The lowest and highest policy version of an episode's calls; null where none is known. */
 function versions(calls: readonly CallRecord[]): {
   version_start: number | null;
@@ -94,11 +99,14 @@ export function summarise(input: SummaryInput): ResultSummary {
     sampling: input.sampling,
     usage: input.usage,
     timing: {
-      queued_s: Math.max(0, (input.startedAt - attempt.queued_at) / 1000),
-      ...times,
-      model_s: (stats?.model_ms ?? 0) / 1000,
-      hold_s: (stats?.hold_ms ?? 0) / 1000,
-      total_s: (Date.now() - input.startedAt) / 1000,
+      queued_s: seconds((input.startedAt - attempt.queued_at) / 1000),
+      boot_s: seconds(times.boot_s),
+      setup_s: seconds(times.setup_s),
+      agent_s: seconds(times.agent_s),
+      model_s: seconds((stats?.model_ms ?? 0) / 1000),
+      hold_s: seconds((stats?.hold_ms ?? 0) / 1000),
+      grade_s: seconds(times.grade_s),
+      total_s: seconds((Date.now() - input.startedAt) / 1000),
     },
     verify: [...input.verify],
     grades,

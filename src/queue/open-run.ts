@@ -46,6 +46,13 @@ export function refuseDifference(
 ): void {
   const field = firstDifference(existing, given);
   if (field === null) return;
+  if (field === 'manifest_hash') {
+    throw new RunConflictError(
+      code,
+      field,
+      `${what} was made from another tasks file (manifest_hash differs): take another id`,
+    );
+  }
   const show = (value: unknown): string => JSON.stringify(valueAt(value, field)) ?? 'nothing';
   throw new RunConflictError(
     code,

@@ -6,6 +6,7 @@ export {
   readClaudeCliVersion,
 } from './claude-cli.ts';
 export { createSandboxProvider, type SandboxProviderName } from './create-provider.ts';
+export { DockerProvider } from './docker/docker-provider.ts';
 export type {
   ReapFilter,
   Sandbox,

@@ -5,7 +5,7 @@ import type { ReapFilter, ReapReport, Sandbox, SandboxProvider, SandboxRequest }
 import { bootFailure, startFailure, type BootContext } from './boot-failure.ts';
 import { checkSpec, cliMount, containerOptions, type HostFacts } from './container-spec.ts';
 import { ControlChannel } from './control-channel.ts';
-import { connectDocker, daemonCall, removeContainer } from './daemon.ts';
+import { connectDocker, daemonCall, removeContainer, statusOf } from './daemon.ts';
 import { DockerSandbox } from './docker-sandbox.ts';
 import { reapContainers } from './reap-containers.ts';
 
@@ -48,6 +48,17 @@ export class DockerProvider implements SandboxProvider {
   async probe(signal?: AbortSignal): Promise<void> {
     this.#host = undefined;
     await this.#hostFacts(signal);
+  }
+
+  /** What the default image is and whether it is here. Rejects (infra) when the daemon is away. */
+  async inspectImage(): Promise<{ readonly image: string; readonly present: boolean }> {
+    try {
+      await daemonCall('inspect image', 10_000, async () => this.#docker.getImage(this.#image).inspect());
+      return { image: this.#image, present: true };
+    } catch (error) {
+      if (statusOf(error instanceof Error ? (error.cause ?? error) : error) !== 404) throw error;
+      return { image: this.#image, present: false };
+    }
   }
 
   async create(request: SandboxRequest): Promise<Sandbox> {
