@@ -68,6 +68,16 @@ function faultsOf(error: z.ZodError): FieldFault[] {
  * is a fault, as it would be ignored.
  */
 export function normaliseTask(value: unknown): Normalised {
+  try {
+    return normalised(value);
+  } catch (fault) {
+    // JSON may be nested deeper than anything that walks it.
+    if (!(fault instanceof RangeError)) throw fault;
+    return { key: null, faults: [{ field: '', reason: 'is nested too deeply' }] };
+  }
+}
+
+function normalised(value: unknown): Normalised {
   if (!isObject(value)) return { key: null, faults: [{ field: '', reason: 'must be an object' }] };
   const raw = new Map(Object.entries(value).filter(([, field]) => field !== null));
   const key = raw.get('task_key');

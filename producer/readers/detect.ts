@@ -1,4 +1,4 @@
-import { open } from 'node:fs/promises';
+import { open, stat } from 'node:fs/promises';
 import { cannotRead, TasksFileError } from '../tasks-file-error.ts';
 import { jsonDocumentReader } from './json-document.ts';
 import { jsonLinesReader } from './json-lines.ts';
@@ -11,11 +11,12 @@ const readers: readonly TaskReader[] = [jsonLinesReader, jsonDocumentReader];
 
 async function headOf(path: string): Promise<FileHead> {
   try {
-    await using file = await open(path, 'r');
-    const found = await file.stat();
+    // Before it is opened: opening a named pipe waits for whoever writes into it.
+    const found = await stat(path);
     if (found.isDirectory()) throw new TasksFileError(path, 'is a directory');
     // A pipe can be read once; a tasks file is read for its head, its hash and its tasks.
     if (!found.isFile()) throw new TasksFileError(path, 'is not a regular file');
+    await using file = await open(path, 'r');
     const { bytesRead, buffer } = await file.read(Buffer.alloc(headBytes), 0, headBytes, 0);
     const text = buffer.toString('utf8', 0, bytesRead).replace(/^\uFEFF/, '');
     return { path, text, complete: bytesRead === found.size };

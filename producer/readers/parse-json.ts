@@ -17,7 +17,11 @@ export function parseJson(text: string): { value: unknown } | { fault: JsonFault
     return { value: JSON.parse(text) as unknown };
   } catch (fault) {
     const errors: jsonc.ParseError[] = [];
-    jsonc.parse(text, errors, { disallowComments: true, allowTrailingComma: false });
+    try {
+      jsonc.parse(text, errors, { disallowComments: true, allowTrailingComma: false });
+    } catch {
+      return { fault: { line: 1, column: 1, reason: 'nested too deeply, or never closed' } };
+    }
     const [first] = errors;
     if (first === undefined) return { fault: { line: 1, column: 1, reason: (fault as Error).message } };
     const before = text.slice(0, first.offset);

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
 import { basename, extname } from 'node:path';
 import { describeFault, type TasksReport } from '../../producer/index.ts';
 import { BadUse } from './bad-use.ts';
@@ -11,8 +12,12 @@ import { BadUse } from './bad-use.ts';
 export async function defaultRunId(file: string, ...rest: readonly (string | number)[]): Promise<string> {
   const hash = createHash('sha256').update(JSON.stringify(rest));
   try {
+    const found = await stat(file);
+    // A device has no end, and a pipe may have nobody who writes into it.
+    if (!found.isFile() && !found.isDirectory()) throw new BadUse(`${file}: is not a regular file`);
     for await (const chunk of createReadStream(file) as AsyncIterable<Buffer>) hash.update(chunk);
   } catch (error) {
+    if (error instanceof BadUse) throw error;
     const { code } = error as NodeJS.ErrnoException;
     throw new BadUse(
       `${file}: ${code === 'ENOENT' ? 'there is no such file' : code === 'EISDIR' ? 'is a directory' : String(error)}`,

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { createWriteStream } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -232,4 +233,21 @@ it('a plan counts episodes by lane and adds nothing', async () => {
 it('a lane is the kind and, for a sandboxed task, who gives the sandbox', () => {
   expect(laneOf({ kind: 'fleet' }, { sandbox: 'docker' })).toBe('fleet');
   expect(laneOf({ kind: 'claude_code' }, { sandbox: 'local' })).toBe('claude_code-local');
+});
+
+describe('a file that means harm', () => {
+  it('has a task that is nested too deeply left out, and its other tasks read', async () => {
+    const deep = `${'{"a":'.repeat(50_000)}1${'}'.repeat(50_000)}`;
+    const lines = [JSON.stringify(task('a')), `{"task_key":"b","prompt":"p","metadata":{"m":${deep}}}`, deep];
+    const { keys, report } = await readText(`${lines.join('\n')}\n${JSON.stringify(task('c'))}\n`, 'jsonl');
+    expect(keys).toEqual(['a', 'c']);
+    expect(report.faults.map(({ line }) => line)).toContain(2);
+    await expect(readText('['.repeat(300_000))).rejects.toThrow(/broken JSON/);
+  });
+
+  it('is refused when it is a pipe, without waiting for who writes into it', async () => {
+    const path = join(directory, 'pipe.json');
+    execFileSync('mkfifo', [path]);
+    await expect(read(path)).rejects.toThrow('is not a regular file');
+  });
 });
