@@ -85,7 +85,7 @@ class HttpGateway implements Gateway {
     const state = options.policyState ?? staticPolicyState;
     this.#policy = {
       engine: options.engine ?? new VllmEngine(model),
-      replicas: new ReplicaSet(urls, apiKey),
+      replicas: new ReplicaSet(urls, apiKey, options.log),
       state,
       pauses: new PauseWatch(state),
       log: options.log,

@@ -23,6 +23,7 @@ export interface PolicyCall<T> {
 
 /** Waits until a replica answers again: hold time. */
 async function waitUntilReachable<T>(call: PolicyCall<T>, replica: Replica): Promise<void> {
+  using _held = call.replicas.hold();
   call.clock.hold('unreachable');
   for (let tries = 0; ; tries++) {
     await pause(backoffMs(tries), call.signal);

@@ -1,3 +1,4 @@
+import type { Logger } from '../../observe/index.ts';
 import { Replica } from './replica.ts';
 
 /** How long a replica that does not answer is left alone while others do. */
@@ -11,10 +12,13 @@ export interface Affinity {
 /** The servers of one policy: an episode stays on one, the least loaded when it began, and moves when that one dies. */
 export class ReplicaSet {
   readonly #replicas: readonly Replica[];
+  readonly #log: Logger;
+  #held = 0;
 
-  constructor(urls: readonly string[], apiKey: string | undefined) {
+  constructor(urls: readonly string[], apiKey: string | undefined, log: Logger) {
     if (urls.length === 0) throw new Error('the policy needs at least one URL');
     this.#replicas = urls.map((url) => new Replica(url, apiKey));
+    this.#log = log;
   }
 
   #up(): Replica[] {
@@ -46,6 +50,22 @@ export class ReplicaSet {
   avoid(replica: Replica): boolean {
     replica.downUntil = performance.now() + coolDownMs;
     return this.#up().length > 0;
+  }
+
+  /**
+   * Counts a call that waits for any replica to answer again, until the result is disposed. An outage is said once, however
+   * many calls it holds: to an operator nothing else tells it from slow episodes.
+   */
+  hold(): Disposable {
+    const policy = this.#replicas.map(({ name }) => name);
+    if (this.#held === 0) this.#log.warn({ policy }, 'the policy does not answer: its calls are held');
+    this.#held += 1;
+    return {
+      [Symbol.dispose]: () => {
+        this.#held -= 1;
+        if (this.#held === 0) this.#log.info({ policy }, 'no call waits for the policy any more');
+      },
+    };
   }
 
   answered(replica: Replica): void {
