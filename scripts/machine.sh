@@ -59,8 +59,11 @@ want_docker() {
     if ! can_apt; then docker_missing="dockerd is not installed"; return 1; fi
     apt_install docker.io iptables cgroupfs-mount ca-certificates
   fi
-  # A machine without an init system that does it has no control groups mounted, and no daemon starts without them.
-  if ! mountpoint -q /sys/fs/cgroup && command -v cgroupfs-mount >/dev/null 2>&1; then cgroupfs-mount; fi
+  # Without an init system that mounts them, control groups of the first version are not there, and no daemon starts.
+  if [ "$(stat -f -c %T /sys/fs/cgroup 2>/dev/null)" != cgroup2fs ] && ! mountpoint -q /sys/fs/cgroup/devices &&
+    command -v cgroupfs-mount >/dev/null 2>&1; then
+    cgroupfs-mount
+  fi
   say "starting a Docker daemon for this run"
   dockerd >"${TMPDIR:-/tmp}/rollpool-dockerd.$$.log" 2>&1 &
   dockerd_pid=$!
