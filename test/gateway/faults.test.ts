@@ -64,7 +64,7 @@ describe('a policy that fails for a while', () => {
     let asked = 0;
     vllm.tokenize = (body) =>
       ++asked === 1
-        ? (null)
+        ? null
         : { count: body.messages.length, tokens: (body.messages as unknown[]).map((_each, at) => at) };
     await using opened = await openGateway(vllm.url);
     const response = await messages(opened.session, [
