@@ -8,17 +8,14 @@
  * Memory of the process is its RSS, sampled every 50 ms; `growth` is its highest in the second half of the batch over
  * its highest in the first half. Each part runs in a process of its own.
  */
-import { execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
 import { Queue } from 'bullmq';
 import { Redis } from 'ioredis';
 import { taskSchema, type EpisodeJob, type Task } from '../src/contracts/index.ts';
 import { createQueue } from '../src/queue/index.ts';
+import { startBenchRedis } from './bench-redis.ts';
 
 const bytesAllowed = 2_200;
 const chunk = 1_000;
@@ -42,29 +39,6 @@ interface Measured {
   readonly peak_rss_mb: number;
   readonly growth: number;
   readonly bytes_per_episode: number;
-}
-
-/** A Redis of the bench's own, with AOF everysec as in production. */
-async function startRedis(): Promise<{ path: string } & AsyncDisposable> {
-  const directory = await mkdtemp(join(tmpdir(), 'rollpool-bench-'));
-  const path = join(directory, 'redis.sock');
-  const server = spawn(
-    'redis-server',
-    ['--port', '0', '--unixsocket', path, '--save', '', '--appendonly', 'yes', '--dir', directory],
-    { stdio: 'ignore' },
-  );
-  const redis = new Redis({ path, retryStrategy: () => 50, maxRetriesPerRequest: null });
-  redis.on('error', () => undefined);
-  await redis.ping();
-  redis.disconnect();
-  return {
-    path,
-    [Symbol.asyncDispose]: async () => {
-      server.kill('SIGTERM');
-      await once(server, 'exit');
-      await rm(directory, { recursive: true, force: true });
-    },
-  };
 }
 
 /** Tasks with a prompt of some 1.5 KB each, made as they are read. */
@@ -167,7 +141,7 @@ const parts: Record<string, (path: string) => Promise<Measured>> = {
 };
 
 async function inOwnProcess(part: string): Promise<Measured> {
-  await using redis = await startRedis();
+  await using redis = await startBenchRedis();
   const { stdout } = await promisify(execFile)(process.execPath, [
     ...process.execArgv,
     fileURLToPath(import.meta.url),

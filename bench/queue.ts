@@ -7,17 +7,13 @@
  * Round trips are counted with INFO commandstats: calls of EVAL, EVALSHA and BZPOPMIN (none of them can be called from
  * within a script) plus one SET a payload. Everything from addBatch to the closed group is in it.
  */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Queue, Worker } from 'bullmq';
 import { Redis } from 'ioredis';
 import { taskSchema, type Task } from '../src/contracts/index.ts';
 import { createQueue, startEpisodeWorker, startFeeder, type EpisodeAttempt } from '../src/queue/index.ts';
 import { nullSummary } from '../src/queue/null-summary.ts';
+import { startBenchRedis } from './bench-redis.ts';
 
 const { values } = parseArgs({
   options: {
@@ -30,29 +26,6 @@ const episodes = Number(values.episodes);
 const concurrency = Number(values.concurrency);
 const samples = 8;
 const payload = Buffer.alloc(2_048, 1);
-
-/** A Redis of the bench's own, with AOF everysec as in production. */
-async function startRedis(): Promise<{ path: string } & AsyncDisposable> {
-  const directory = await mkdtemp(join(tmpdir(), 'rollpool-bench-'));
-  const path = join(directory, 'redis.sock');
-  const server = spawn(
-    'redis-server',
-    ['--port', '0', '--unixsocket', path, '--save', '', '--appendonly', 'yes', '--dir', directory],
-    { stdio: 'ignore' },
-  );
-  const redis = new Redis({ path, retryStrategy: () => 50, maxRetriesPerRequest: null });
-  redis.on('error', () => undefined);
-  await redis.ping();
-  redis.disconnect();
-  return {
-    path,
-    [Symbol.asyncDispose]: async () => {
-      server.kill('SIGTERM');
-      await once(server, 'exit');
-      await rm(directory, { recursive: true, force: true });
-    },
-  };
-}
 
 async function bare(path: string): Promise<number> {
   const connection = new Redis({ path, maxRetriesPerRequest: null });
@@ -147,7 +120,7 @@ async function pipeline(path: string): Promise<{ rate: number; addRate: number; 
   return { rate, addRate, roundTrips };
 }
 
-await using redis = await startRedis();
+await using redis = await startBenchRedis();
 const bareRate = await bare(redis.path);
 const through = await pipeline(redis.path);
 const report = {
