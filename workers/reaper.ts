@@ -17,7 +17,7 @@ export interface ReapTarget {
 /** One sweep over every provider: what dead workers left behind, and what outlived its time. */
 export async function reapOnce(target: ReapTarget): Promise<ReapReport> {
   // A worker's heartbeat outlives it by a minute and more; on its own machine its death shows at once.
-  const dead = await findDeadDirectories();
+  const dead = await findDeadDirectories(target.pool);
   const deadHere = new Set(dead.map(({ worker }) => worker));
   const removed: string[] = [];
   const kept: { id: string; why: string }[] = [];
@@ -59,7 +59,7 @@ export async function startReaper(options: {
       log.warn({ err: error }, 'the sweep for leftovers failed; the next one tries again');
     }
   };
-  let round = Promise.resolve();
+  let round = sweep();
   const timer = setInterval(() => {
     round = round.then(sweep);
   }, everyMs);

@@ -73,7 +73,7 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
     const policy = await probePolicies(options);
     const served = keep(await probeLanes(settings, log, options.signal));
     const control = keep(await startControlListener(options.queue));
-    const runtime = keep(await makeRuntimeDirectory(id));
+    const runtime = keep(await makeRuntimeDirectory(id, settings.redis.prefix));
     const gateway = keep(
       await createGateway({
         policy: {
