@@ -6,7 +6,20 @@ import type { LaneParts } from '../src/episode/ports.ts';
 import type { Grader } from '../src/grading/grader.ts';
 import type { Logger } from '../src/observe/index.ts';
 import type { SandboxProvider } from '../src/sandbox/sandbox.ts';
-import { createSandboxProvider, findClaudeCli } from '../src/sandbox/index.ts';
+import { createSandboxProvider, findClaudeCli, type SandboxProviderName } from '../src/sandbox/index.ts';
+
+/** A provider of sandboxes as the settings want it. */
+export function sandboxProviderOf(
+  settings: Settings,
+  name: SandboxProviderName,
+  log: Logger,
+): SandboxProvider {
+  return createSandboxProvider(name, {
+    log,
+    defaultImage: settings.sandbox.image,
+    dockerHost: settings.sandbox.dockerHost,
+  });
+}
 
 /** Lanes this version can serve, in the order a probe tries them. */
 export const servable = ['claude_code-docker', 'claude_code-local'] as const satisfies readonly Lane[];
@@ -53,11 +66,7 @@ export async function probeLanes(
       continue;
     }
     const name = lane === 'claude_code-docker' ? 'docker' : 'local';
-    const provider = createSandboxProvider(name, {
-      log,
-      defaultImage: settings.sandbox.image,
-      dockerHost: settings.sandbox.dockerHost,
-    });
+    const provider = sandboxProviderOf(settings, name, log);
     try {
       const cli_binary = await findClaudeCli(settings.sandbox.claudeCli);
       await provider.probe(signal);

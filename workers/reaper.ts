@@ -1,5 +1,5 @@
 import type { Logger } from '../src/observe/index.ts';
-import { createQueue, type QueueOptions } from '../src/queue/index.ts';
+import { createQueue, type QueueOptions, type RolloutQueue } from '../src/queue/index.ts';
 import type { ReapReport, SandboxProvider } from '../src/sandbox/sandbox.ts';
 import { findDeadDirectories, removeDirectories } from './runtime-directory.ts';
 
@@ -8,8 +8,8 @@ const everyMs = 60_000;
 export interface ReapTarget {
   readonly pool: string;
   readonly providers: readonly SandboxProvider[];
-  /** Ids of the workers whose heartbeat has not run out. */
-  readonly alive: ReadonlySet<string>;
+  /** Knows the workers whose heartbeat has not run out. */
+  readonly queue: Pick<RolloutQueue, 'listWorkers'>;
   readonly all?: boolean;
   readonly run_id?: string;
 }
@@ -18,13 +18,14 @@ export interface ReapTarget {
 export async function reapOnce(target: ReapTarget): Promise<ReapReport> {
   // A worker's heartbeat outlives it by a minute and more; on its own machine its death shows at once.
   const dead = await findDeadDirectories(target.pool);
+  const alive = new Set((await target.queue.listWorkers()).map(({ worker }) => worker));
   const deadHere = new Set(dead.map(({ worker }) => worker));
   const removed: string[] = [];
   const kept: { id: string; why: string }[] = [];
   for (const provider of target.providers) {
     const report = await provider.reap({
       pool: target.pool,
-      isDead: (worker) => deadHere.has(worker) || !target.alive.has(worker),
+      isDead: (worker) => deadHere.has(worker) || !alive.has(worker),
       ...(target.all === undefined ? {} : { all: target.all }),
       ...(target.run_id === undefined ? {} : { run_id: target.run_id }),
     });
@@ -47,11 +48,10 @@ export async function startReaper(options: {
   const queue = await createQueue(options.queue);
   const sweep = async (): Promise<void> => {
     try {
-      const alive = new Set((await queue.listWorkers()).map((worker) => worker.worker));
       const report = await reapOnce({
         pool: options.pool,
         providers: [...options.served.values()].map(({ provider }) => provider),
-        alive,
+        queue,
       });
       if (report.removed.length > 0)
         log.info({ removed: report.removed }, 'removed what dead workers left behind');

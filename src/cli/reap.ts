@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { createSandboxProvider } from '../sandbox/index.ts';
+import { sandboxProviderOf } from '../../workers/lanes.ts';
 import type { SandboxProvider } from '../sandbox/sandbox.ts';
 import { reapOnce } from '../../workers/reaper.ts';
 import { openQueue } from './context.ts';
@@ -26,11 +26,7 @@ export function reapCommand(): Command {
       const skipped: string[] = [];
       try {
         for (const name of ['docker', 'local'] as const) {
-          const provider = createSandboxProvider(name, {
-            log: context.log,
-            defaultImage: settings.sandbox.image,
-            dockerHost: settings.sandbox.dockerHost,
-          });
+          const provider = sandboxProviderOf(settings, name, context.log);
           providers.push(provider);
         }
         const [docker, local] = providers;
@@ -44,7 +40,7 @@ export function reapCommand(): Command {
         const report = await reapOnce({
           pool: settings.redis.prefix,
           providers: usable,
-          alive: new Set((await context.queue.listWorkers()).map((worker) => worker.worker)),
+          queue: context.queue,
           all: flags.all === true,
           ...(flags.runId === undefined ? {} : { run_id: flags.runId }),
         });

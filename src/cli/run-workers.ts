@@ -1,12 +1,11 @@
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { defaultConcurrency } from '../../workers/lanes.ts';
+import { defaultConcurrency, sandboxProviderOf } from '../../workers/lanes.ts';
 import { reapOnce } from '../../workers/reaper.ts';
 import { startWorkerPool } from '../../workers/supervisor.ts';
 import type { Settings } from '../config/index.ts';
 import type { ResultSummary } from '../contracts/index.ts';
 import type { RunStatus } from '../queue/index.ts';
-import { createSandboxProvider } from '../sandbox/index.ts';
 import { BadUse, exitCodes, RunFailed } from './bad-use.ts';
 import { collectResults } from './collect-results.ts';
 import type { QueueContext } from './context.ts';
@@ -111,13 +110,8 @@ async function withWorkers<T>(
 /** Removes the sandboxes and sockets of workers that were killed. */
 async function removeLeftovers({ settings, context, sandbox }: WorkersOptions): Promise<void> {
   try {
-    await using provider = createSandboxProvider(sandbox, {
-      log: context.log,
-      defaultImage: settings.sandbox.image,
-      dockerHost: settings.sandbox.dockerHost,
-    });
-    const alive = new Set((await context.queue.listWorkers()).map(({ worker }) => worker));
-    await reapOnce({ pool: settings.redis.prefix, providers: [provider], alive });
+    await using provider = sandboxProviderOf(settings, sandbox, context.log);
+    await reapOnce({ pool: settings.redis.prefix, providers: [provider], queue: context.queue });
   } catch (error) {
     process.stderr.write(
       `what killed workers left behind could not be removed (${(error as Error).message}): rollpool reap does it\n`,

@@ -2,18 +2,14 @@ import { silentLogger } from '../observe/index.ts';
 import { addBatch } from './add-batch.ts';
 import type { QueueOptions, RolloutQueue } from './api.ts';
 import { connectFailFast, disconnect } from './connection.ts';
-import { JobQueues } from './job-queues.ts';
 import { closeOpenGroup } from './lua/close-group.ts';
 import { setFlag } from './lua/set-flag.ts';
 import { queueNames } from './names.ts';
 import { openRun } from './open-run.ts';
-import { Publisher } from './publisher.ts';
 import { reconcileOnce } from './reconciler.ts';
-import { readBatch, type RepairParts } from './repair.ts';
+import { readBatch, repairParts } from './repair.ts';
 import { resumeParked } from './resume-parked.ts';
-import { RunReader } from './run-settings.ts';
 import { countLanes, readRunStatus } from './run-status.ts';
-import { TaskReader } from './task-store.ts';
 import { defaultTimings } from './timings.ts';
 import { listWorkers } from './workers-alive.ts';
 
@@ -23,17 +19,8 @@ export async function createQueue(options: QueueOptions): Promise<RolloutQueue> 
   const timings = { ...defaultTimings, ...options.timings };
   const names = queueNames(options.prefix);
   const redis = await connectFailFast({ redisUrl: options.redisUrl, log, reconnectMs: timings.reconnectMs });
-  const jobs = new JobQueues(redis, names, log);
-  const parts: RepairParts = {
-    redis,
-    names,
-    jobs,
-    publisher: new Publisher(redis, names, jobs, timings.payloadTtlMs),
-    tasks: new TaskReader(redis, names),
-    runs: new RunReader(redis, names),
-    lockMs: timings.reconcileLockMs,
-    log,
-  };
+  const parts = repairParts(redis, names, timings, log);
+  const { jobs } = parts;
   let closing: Promise<void> | undefined;
   const close = (): Promise<void> =>
     (closing ??= (async () => {

@@ -2,14 +2,11 @@ import { randomBytes } from 'node:crypto';
 import { crashPoint, silentLogger } from '../observe/index.ts';
 import type { QueueOptions, ReconcileReport, Running } from './api.ts';
 import { connectPatient, disconnect } from './connection.ts';
-import { JobQueues } from './job-queues.ts';
 import { dropLock } from './lua/drop-lock.ts';
 import { surveyGroups } from './lua/survey-group.ts';
 import { queueNames } from './names.ts';
-import { Publisher } from './publisher.ts';
-import { readBatch, repairGroup, type RepairParts } from './repair.ts';
-import { RunReader, type BatchSettings } from './run-settings.ts';
-import { TaskReader } from './task-store.ts';
+import { readBatch, repairGroup, repairParts, type RepairParts } from './repair.ts';
+import type { BatchSettings } from './run-settings.ts';
 import { defaultTimings } from './timings.ts';
 
 const groupsAtOnce = 200;
@@ -74,17 +71,8 @@ export async function startReconciler(options: QueueOptions): Promise<Running> {
     reconnectMs: timings.reconnectMs,
     name: 'rollpool-reconciler',
   });
-  const jobs = new JobQueues(redis, names, log);
-  const parts: RepairParts = {
-    redis,
-    names,
-    jobs,
-    publisher: new Publisher(redis, names, jobs, timings.payloadTtlMs),
-    tasks: new TaskReader(redis, names),
-    runs: new RunReader(redis, names),
-    lockMs: timings.reconcileLockMs,
-    log,
-  };
+  const parts = repairParts(redis, names, timings, log);
+  const { jobs } = parts;
   let pass: Promise<void> | undefined;
   const once = (): void => {
     pass ??= reconcileOnce(parts)

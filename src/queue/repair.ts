@@ -3,13 +3,14 @@ import type { Redis } from 'ioredis';
 import type { Logger } from '../observe/index.ts';
 import type { ReconcileReport } from './api.ts';
 import { episodeJobOf } from './episode-job-of.ts';
-import type { JobQueues } from './job-queues.ts';
+import { JobQueues } from './job-queues.ts';
 import type { SurveyedGroup, SurveyedMember } from './lua/survey-group.ts';
 import type { QueueNames } from './names.ts';
 import { nullSummary } from './null-summary.ts';
-import type { Publisher } from './publisher.ts';
-import { batchSettingsSchema, parseSettings, type BatchSettings, type RunReader } from './run-settings.ts';
-import type { TaskReader } from './task-store.ts';
+import { Publisher } from './publisher.ts';
+import { batchSettingsSchema, parseSettings, RunReader, type BatchSettings } from './run-settings.ts';
+import { TaskReader } from './task-store.ts';
+import type { QueueTimings } from './timings.ts';
 
 export interface RepairParts {
   readonly redis: Redis;
@@ -21,6 +22,26 @@ export interface RepairParts {
   /** How long the lock of a reconciler lives, milliseconds. */
   readonly lockMs: number;
   readonly log: Logger;
+}
+
+/** The parts over a connection: the same for a command that repairs once and for the reconciler that does all the time. */
+export function repairParts(
+  redis: Redis,
+  names: QueueNames,
+  timings: QueueTimings,
+  log: Logger,
+): RepairParts {
+  const jobs = new JobQueues(redis, names, log);
+  return {
+    redis,
+    names,
+    jobs,
+    publisher: new Publisher(redis, names, jobs, timings.payloadTtlMs),
+    tasks: new TaskReader(redis, names),
+    runs: new RunReader(redis, names),
+    lockMs: timings.reconcileLockMs,
+    log,
+  };
 }
 
 export type Gap = 'requeue' | 'republish' | { readonly sweep: 'cancelled' | 'stale' | 'expired' };
