@@ -56,7 +56,9 @@ module.exports = {
       name: 'agents-and-grading-see-interfaces',
       severity: 'error',
       from: { path: '^src/(agents|grading)/' },
-      to: { path: '^src/(sandbox/(docker|e2b|local)/|gateway/(?!session\\.ts|chat\\.ts))' },
+      to: {
+        path: '^src/(sandbox/(docker|e2b|local)/|gateway/(?!session\\.ts|chat\\.ts)|fleet/(?!environment\\.ts))',
+      },
     },
     {
       name: 'episode-knows-of-the-queue-only-what-an-attempt-is',

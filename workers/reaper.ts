@@ -1,13 +1,13 @@
 import type { Logger } from '../src/observe/index.ts';
 import { createQueue, type QueueOptions, type RolloutQueue } from '../src/queue/index.ts';
-import type { ReapReport, SandboxProvider } from '../src/sandbox/sandbox.ts';
+import type { Reaper, ReapReport } from '../src/contracts/index.ts';
 import { findDeadDirectories, removeDirectories } from './runtime-directory.ts';
 
 const everyMs = 60_000;
 
 export interface ReapTarget {
   readonly pool: string;
-  readonly providers: readonly SandboxProvider[];
+  readonly providers: readonly Reaper[];
   /** Knows the workers whose heartbeat has not run out. */
   readonly queue: Pick<RolloutQueue, 'listWorkers'>;
   readonly all?: boolean;
@@ -41,7 +41,7 @@ export async function reapOnce(target: ReapTarget): Promise<ReapReport> {
 export async function startReaper(options: {
   readonly queue: QueueOptions;
   readonly pool: string;
-  readonly served: ReadonlyMap<unknown, { readonly provider: SandboxProvider }>;
+  readonly served: ReadonlyMap<unknown, { readonly provider: Reaper }>;
   readonly log: Logger;
 }): Promise<AsyncDisposable> {
   const { log } = options;

@@ -1,4 +1,5 @@
 import type { EffectiveLimits, StopReason, Task } from '../contracts/index.ts';
+import type { Environment } from '../fleet/environment.ts';
 import type { GatewaySession } from '../gateway/session.ts';
 import type { Logger } from '../observe/index.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
@@ -8,6 +9,8 @@ export interface AgentContext {
   readonly session: GatewaySession;
   /** null for agents that act without one. */
   readonly sandbox: Sandbox | null;
+  /** null for agents that act without one. */
+  readonly environment: Environment | null;
   readonly limits: EffectiveLimits;
   /** Identity of the attempt, for ids that must be stable or unique. */
   readonly episode_id: string;

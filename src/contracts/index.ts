@@ -1,6 +1,7 @@
 export * from './call.ts';
 export * from './certificate.ts';
 export * from './chat.ts';
+export * from './creation-gate.ts';
 export * from './failure.ts';
 export * from './ids.ts';
 export * from './job.ts';
@@ -10,3 +11,4 @@ export * from './sampling.ts';
 export * from './sequence.ts';
 export * from './task.ts';
 export * from './trace.ts';
+export * from './leftover.ts';

@@ -98,6 +98,7 @@ export const fleetTaskSchema = z.strictObject({
   env_variables: z.record(z.string(), z.json()).default({}),
   verifier_code: z.string().nullable().default(null),
   verifier_id: z.string().nullable().default(null),
+  verifier_runtime_version: z.string().nullable().default(null),
   modality: z.enum(['tool_use', 'computer_use', 'browser_use']).default('tool_use'),
 });
 export type FleetTask = z.infer<typeof fleetTaskSchema>;

@@ -93,6 +93,7 @@ export async function runAgent(
       task: attempt.task,
       session,
       sandbox,
+      environment: null,
       limits,
       episode_id: attempt.job.episode_id,
       attempt: attempt.attempt,

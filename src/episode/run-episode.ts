@@ -196,8 +196,10 @@ async function runPhases(
     const grade = await parts.grader.grade({
       task,
       sandbox,
+      environment: null,
       limits,
       final_answer: ended.final_answer,
+      conversation: [],
       signal: attempt.signal,
       log,
     });

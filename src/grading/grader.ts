@@ -1,12 +1,16 @@
-import type { EffectiveLimits, Task, VerifyOutcome } from '../contracts/index.ts';
+import type { ChatMessage, EffectiveLimits, Task, VerifyOutcome } from '../contracts/index.ts';
+import type { Environment } from '../fleet/environment.ts';
 import type { Logger } from '../observe/index.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 
 export interface GradeContext {
   readonly task: Task;
   readonly sandbox: Sandbox | null;
+  readonly environment: Environment | null;
   readonly limits: EffectiveLimits;
   readonly final_answer: string | null;
+  /** The main agent's messages in order, its answers included. */
+  readonly conversation: readonly ChatMessage[];
   readonly signal: AbortSignal;
   readonly log: Logger;
 }

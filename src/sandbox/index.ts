@@ -7,11 +7,4 @@ export {
 } from './claude-cli.ts';
 export { createSandboxProvider, type SandboxProviderName } from './create-provider.ts';
 export { DockerProvider } from './docker/docker-provider.ts';
-export type {
-  ReapFilter,
-  Sandbox,
-  SandboxOwner,
-  SandboxProvider,
-  SandboxRequest,
-  SandboxUser,
-} from './sandbox.ts';
+export type { Sandbox, SandboxProvider, SandboxRequest, SandboxUser } from './sandbox.ts';

@@ -1,5 +1,5 @@
 import type { Readable, Writable } from 'node:stream';
-import type { Files, SandboxSpec } from '../contracts/index.ts';
+import type { Files, Owner, Reaper, SandboxSpec } from '../contracts/index.ts';
 
 /**
  * Who runs a command. `root` is ours (set-up, grading preparation); `agent` is the unprivileged user the policy acts
@@ -83,20 +83,9 @@ export interface Sandbox extends AsyncDisposable {
   extend(seconds: number): Promise<void>;
 }
 
-/** Labels by which a leftover is found and known to be ours, whoever finds it. */
-export interface SandboxOwner {
-  /** Pool (Redis prefix or embedded instance) the episode belongs to. */
-  readonly pool: string;
-  readonly worker: string;
-  readonly run_id: string;
-  readonly episode_id: string;
-  readonly attempt: number;
-  readonly nonce: string;
-}
-
 export interface SandboxRequest {
   readonly spec: SandboxSpec;
-  readonly owner: SandboxOwner;
+  readonly owner: Owner;
   /** Directory on this machine that holds `gw.sock`, mounted (docker) or used in place (local). */
   readonly gateway_dir: string;
   /** Agent CLI binary on this machine to be mounted read-only; null for none. */
@@ -106,27 +95,8 @@ export interface SandboxRequest {
   readonly signal: AbortSignal;
 }
 
-export interface ReapReport {
-  /** Ids removed. */
-  readonly removed: readonly string[];
-  /** Ids of ours that are kept, and why. */
-  readonly kept: readonly { readonly id: string; readonly why: string }[];
-}
-
-/** Which leftovers to remove. Nothing without our labels is ever touched. */
-export interface ReapFilter {
-  readonly pool?: string;
-  readonly run_id?: string;
-  /** True = its worker is dead, so it may go before it expires. */
-  isDead(worker: string): boolean;
-  /** Remove all of the pool, expired or not. Default: false. */
-  readonly all?: boolean;
-}
-
-export interface SandboxProvider extends AsyncDisposable {
-  readonly name: string;
+export interface SandboxProvider extends Reaper, AsyncDisposable {
   /** One clear error when this provider cannot work here (no daemon, no bash, no socket mounts). Safe to repeat. */
   probe(signal?: AbortSignal): Promise<void>;
   create(request: SandboxRequest): Promise<Sandbox>;
-  reap(filter: ReapFilter): Promise<ReapReport>;
 }

@@ -86,7 +86,7 @@ async function openEpisode(
       verify: Partial<Verify> & { commands: string[] },
     ): ReturnType<typeof claudeCodeTaskSchema.parse> =>
       claudeCodeTaskSchema.parse({ task_key: id, kind: 'claude_code', prompt: input.prompt, verify });
-    const context = { limits, log: silentLogger };
+    const context = { limits, log: silentLogger, environment: null };
     return {
       id,
       sandbox,
@@ -108,6 +108,7 @@ async function openEpisode(
           task: task(verify),
           sandbox,
           final_answer: null,
+          conversation: [],
           signal,
         });
       },

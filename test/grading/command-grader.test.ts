@@ -28,8 +28,10 @@ function grade(
   return grader.grade({
     task,
     sandbox,
+    environment: null,
     limits: resolveLimits(limits),
     final_answer: null,
+    conversation: [],
     signal,
     log: silentLogger,
   });

@@ -4,7 +4,8 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { SandboxSpec } from '../../src/contracts/index.ts';
-import type { ReapFilter, Sandbox, SandboxOwner, SandboxRequest } from '../../src/sandbox/index.ts';
+import type { Owner, ReapFilter } from '../../src/contracts/index.ts';
+import type { Sandbox, SandboxRequest } from '../../src/sandbox/index.ts';
 
 /** What the socket of `openGateway` says to whoever connects. */
 export const greeting = 'the gateway is here\n';
@@ -31,7 +32,7 @@ export async function openGateway(): Promise<AsyncDisposable & { directory: stri
 /** The pool of this test process: nobody else's sandboxes are in it. */
 export const testPool = `test-${process.pid}-${randomBytes(4).toString('hex')}`;
 
-export function ownerOf(overrides: Partial<SandboxOwner> = {}): SandboxOwner {
+export function ownerOf(overrides: Partial<Owner> = {}): Owner {
   return {
     pool: testPool,
     worker: 'worker-a',
@@ -47,7 +48,7 @@ export function requestOf(
   gatewayDir: string,
   overrides: Omit<Partial<SandboxRequest>, 'spec' | 'owner'> & {
     spec?: Partial<SandboxSpec>;
-    owner?: Partial<SandboxOwner>;
+    owner?: Partial<Owner>;
   } = {},
 ): SandboxRequest {
   return {

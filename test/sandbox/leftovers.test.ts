@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { labelsOf, leftoverOf, reapVerdict } from '../../src/sandbox/leftovers.ts';
+import { reapVerdict } from '../../src/contracts/index.ts';
+import { labelsOf, leftoverOf } from '../../src/sandbox/leftovers.ts';
 import { ownerOf } from './fixture.ts';
 
 const leftover = { owner: ownerOf({ pool: 'p', worker: 'w', run_id: 'r' }), expires_at: 1_000 };

@@ -1,7 +1,8 @@
 import type Docker from 'dockerode';
 import { crashPoint, silentLogger, type Logger } from '../../observe/index.ts';
 import { infraFailure, reasonOf } from '../sandbox-failure.ts';
-import type { ReapFilter, ReapReport, Sandbox, SandboxProvider, SandboxRequest } from '../sandbox.ts';
+import type { ReapFilter, ReapReport } from '../../contracts/index.ts';
+import type { Sandbox, SandboxProvider, SandboxRequest } from '../sandbox.ts';
 import { bootFailure, startFailure, type BootContext } from './boot-failure.ts';
 import { checkSpec, cliMount, containerOptions, type HostFacts } from './container-spec.ts';
 import { ControlChannel } from './control-channel.ts';

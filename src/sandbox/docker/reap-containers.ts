@@ -1,7 +1,7 @@
 import type Docker from 'dockerode';
 import { crashPoint } from '../../observe/index.ts';
-import { leftoverOf, reapVerdict, sandboxLabel } from '../leftovers.ts';
-import type { ReapFilter, ReapReport } from '../sandbox.ts';
+import { reapVerdict, type ReapFilter, type ReapReport } from '../../contracts/index.ts';
+import { leftoverOf, sandboxLabel } from '../leftovers.ts';
 import { daemonCall, removeContainer } from './daemon.ts';
 
 const callMs = 60_000;

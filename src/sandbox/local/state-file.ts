@@ -1,10 +1,10 @@
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { labelsOf, leftoverOf, type Leftover } from '../leftovers.ts';
+import { labelsOf, leftoverOf, type LabelledSandbox } from '../leftovers.ts';
 
 /** What a local sandbox leaves in its directory, so that anybody can end it after its worker died. */
-export interface LocalState extends Leftover {
+export interface LocalState extends LabelledSandbox {
   /** `ROLLPOOL_SANDBOX` of its processes. */
   readonly mark: string;
   /** The user that is its alone; null when it runs as its worker's user. */
