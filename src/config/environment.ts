@@ -4,6 +4,7 @@ import {
   concurrency,
   dockerHost,
   flag,
+  fleetUrl,
   lanes,
   numberText,
   plainText,
@@ -177,6 +178,29 @@ export const environmentSchema = z.object({
     section: 'Sandbox',
     about: 'Path of the Claude Code binary.',
     absent: 'the one of the optional npm dependency',
+  }),
+  FLEET_API_KEY: variable(plainText.optional(), {
+    section: 'Fleet',
+    about: 'Key of the Fleet service. It stays in the worker.',
+    absent: 'no worker serves the lane `fleet`; `run` starts a local Fleet of its own',
+    secret: true,
+  }),
+  FLEET_BASE_URL: variable(fleetUrl.optional(), {
+    section: 'Fleet',
+    about: 'Base URL of a service that speaks the Fleet wire, such as `rollpool local-fleet`.',
+    absent: "the vendor's, when FLEET_API_KEY is set",
+  }),
+  ROLLPOOL_TOOL_MODE: variable(z.enum(['auto', 'native', 'text']).default('auto'), {
+    section: 'Fleet',
+    about:
+      "How the policy calls tools: `native` by the inference server's tool parser, `text` as `<tool_call>` in its text.",
+    absent: '`auto`: native where the server takes tools, else text',
+  }),
+  ROLLPOOL_PARTIAL_REWARD: variable(flag.default(false), {
+    section: 'Fleet',
+    about:
+      "Whether a verifier's score of 0 becomes the share of its checks that passed, where it lists them (docs/fleet.md).",
+    absent: '`false`',
   }),
   DOCKER_HOST: variable(dockerHost.optional(), {
     section: 'Sandbox',

@@ -95,16 +95,21 @@ export const redisUrl = text((value) => {
   return value;
 });
 
+/** A base URL without a slash at the end; `key` is the variable that a password in it belongs to. */
+function baseUrl(value: string, key: string): string {
+  const url = parseUrl(value, ['http:', 'https:']);
+  if (url.username !== '' || url.password !== '') {
+    throw new Error(`must not hold a password: the key goes into ${key}`);
+  }
+  if (url.search !== '' || url.hash !== '') throw new Error('must have no query and no fragment');
+  return `${url.origin}${url.pathname}`.replace(/\/+$/, '');
+}
+
+export const fleetUrl = text((value) => baseUrl(value, 'FLEET_API_KEY'));
+
 /** Base URLs of the policy's replicas, without `/v1` and without a slash at the end. */
 export const policyUrls = text((value) => {
-  const urls = listOf(value, (item) => {
-    const url = parseUrl(item, ['http:', 'https:']);
-    if (url.username !== '' || url.password !== '') {
-      throw new Error('must not hold a password: the key goes into ROLLPOOL_POLICY_API_KEY');
-    }
-    if (url.search !== '' || url.hash !== '') throw new Error('must have no query and no fragment');
-    return `${url.origin}${url.pathname}`.replace(/\/+$/, '').replace(/\/v1$/, '');
-  });
+  const urls = listOf(value, (item) => baseUrl(item, 'ROLLPOOL_POLICY_API_KEY').replace(/\/v1$/, ''));
   if (new Set(urls).size < urls.length) throw new Error('names a replica twice');
   return urls;
 });

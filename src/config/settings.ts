@@ -51,6 +51,14 @@ export interface Settings {
     /** null: the usual sockets. */
     readonly dockerHost: string | null;
   };
+  readonly fleet: {
+    /** Without a slash at the end; null: the vendor's. */
+    readonly baseUrl: string | null;
+    /** null: no worker serves Fleet tasks. */
+    readonly apiKey: string | null;
+    readonly toolMode: Environment['ROLLPOOL_TOOL_MODE'];
+    readonly partialReward: boolean;
+  };
   readonly logLevel: Environment['ROLLPOOL_LOG_LEVEL'];
   /** Absolute. */
   readonly stateDir: string;
@@ -99,6 +107,9 @@ function crossFaults(environment: Environment, sources: Sources): SettingsFault[
     if (lanes !== undefined && !lanes.includes(lane)) {
       fault('ROLLPOOL_CONCURRENCY', `names ${lane}, which is not in ${name('ROLLPOOL_LANES')}`);
     }
+  }
+  if (environment.FLEET_BASE_URL !== undefined && environment.FLEET_API_KEY === undefined) {
+    fault('FLEET_BASE_URL', 'needs FLEET_API_KEY as well');
   }
   if (environment.ROLLPOOL_LOCK_RENEW_SECONDS * 3 > environment.ROLLPOOL_LOCK_SECONDS) {
     fault(
@@ -161,6 +172,12 @@ export function loadSettings(
       image: environment.ROLLPOOL_SANDBOX_IMAGE ?? null,
       claudeCli: cli === undefined ? null : resolve(cli),
       dockerHost: environment.DOCKER_HOST ?? null,
+    },
+    fleet: {
+      baseUrl: environment.FLEET_BASE_URL ?? null,
+      apiKey: environment.FLEET_API_KEY ?? null,
+      toolMode: environment.ROLLPOOL_TOOL_MODE,
+      partialReward: environment.ROLLPOOL_PARTIAL_REWARD,
     },
     logLevel: environment.ROLLPOOL_LOG_LEVEL,
     stateDir: resolve(environment.ROLLPOOL_STATE_DIR ?? join(stateHome, 'rollpool')),

@@ -40,6 +40,7 @@ describe('settings from an empty environment', () => {
         maxAttempts: 4,
       },
       sandbox: { image: null, claudeCli: null, dockerHost: null },
+      fleet: { baseUrl: null, apiKey: null, toolMode: 'auto', partialReward: false },
       logLevel: 'info',
       stateDir: '/var/state/rollpool',
       sampling: resolveSampling(),
@@ -179,6 +180,7 @@ describe('faults', () => {
   it.each([
     [{ ROLLPOOL_LANES: 'claude_code-local' }, 'ROLLPOOL_LANES'],
     [{ ROLLPOOL_LANES: 'fleet', ROLLPOOL_CONCURRENCY: 'claude_code-e2b=2' }, 'ROLLPOOL_CONCURRENCY'],
+    [{ FLEET_BASE_URL: 'http://fleet' }, 'FLEET_BASE_URL'],
     [{ ROLLPOOL_LOCK_SECONDS: '20' }, 'ROLLPOOL_LOCK_RENEW_SECONDS'],
     [{ ROLLPOOL_CONTEXT_TOKENS: '1000' }, 'ROLLPOOL_MAX_OUTPUT_TOKENS'],
   ] as [Record<string, string>, string][])('are also found between variables: %o', (env, variable) => {
