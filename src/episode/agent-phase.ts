@@ -2,34 +2,35 @@ import { EpisodeError, type EffectiveLimits } from '../contracts/index.ts';
 import type { GatewaySession } from '../gateway/session.ts';
 import { crashPoint, type Logger } from '../observe/index.ts';
 import type { EpisodeAttempt } from '../queue/processor.ts';
-import type { Sandbox, SandboxState } from '../sandbox/sandbox.ts';
+import type { SandboxState } from '../sandbox/sandbox.ts';
 import { DeadlineExpired, holdAwareDeadline } from './hold-clock.ts';
 import { judge, type AgentEnd, type Verdict } from './outcome.ts';
+import { placeOf, type Place, type Places } from './place.ts';
 import type { LaneParts } from './ports.ts';
 import { settle } from './settle.ts';
 
 const watchEveryMs = 10_000;
-/** A look at the sandbox that takes longer than this is a daemon that does not answer. */
+/** A look at a place that takes longer than this is a provider that does not answer. */
 const stateTimeoutMs = 30_000;
 /** How long an agent that was told to end may take to come to rest, seconds. */
 const settleSeconds = 60;
 
-/** The sandbox's state, where a provider that does not answer counts as gone. */
-async function lookAt(sandbox: Sandbox): Promise<SandboxState> {
+/** A place's state, where a provider that does not answer counts as gone. */
+async function lookAt(place: Place): Promise<SandboxState> {
   let timer: NodeJS.Timeout | undefined;
   const silent = new Promise<SandboxState>((resolve) => {
     timer = setTimeout(() => resolve('gone'), stateTimeoutMs);
   });
   try {
-    return await Promise.race([sandbox.state().catch((): SandboxState => 'gone'), silent]);
+    return await Promise.race([place.state().catch((): SandboxState => 'gone'), silent]);
   } finally {
     clearTimeout(timer);
   }
 }
 
-/** Watches a sandbox while its agent runs: ends the agent when it vanished, and keeps it alive while calls are held. */
+/** Watches a place while its agent acts there: ends the agent when it vanished, and keeps it alive while calls are held. */
 function watch(
-  sandbox: Sandbox,
+  place: Place,
   session: GatewaySession,
   log: Logger,
 ): { signal: AbortSignal } & AsyncDisposable {
@@ -40,12 +41,12 @@ function watch(
   const timer = setInterval(() => {
     round = round.then(async () => {
       if (controller.signal.aborted) return;
-      if ((await lookAt(sandbox)) === 'gone') controller.abort(new Error('the sandbox vanished'));
+      if ((await lookAt(place)) === 'gone') controller.abort(new Error('it vanished'));
       const held = Math.floor((session.stats().hold_ms - heldAtStart) / 1000);
       if (held > extendedBy) {
-        await sandbox
+        await place
           .extend(held - extendedBy)
-          .catch((error: unknown) => log.warn({ err: error }, 'sandbox not extended'));
+          .catch((error: unknown) => log.warn({ err: error }, 'not given more time'));
         extendedBy = held;
       }
     });
@@ -67,21 +68,22 @@ export interface AgentPhase {
 }
 
 /**
- * Runs the agent until it ends, its time is up, the policy failed past its deadlines or the sandbox vanished, and
+ * Runs the agent until it ends, its time is up, the policy failed past its deadlines or the place vanished, and
  * judges the end. Rejects only with the reason of the attempt's own signal.
  */
 export async function runAgent(
   attempt: EpisodeAttempt,
   parts: LaneParts,
   session: GatewaySession,
-  sandbox: Sandbox | null,
+  places: Places,
   limits: EffectiveLimits,
   log: Logger,
 ): Promise<AgentPhase> {
   const startedAt = performance.now();
   crashPoint('agent:before');
   using deadline = holdAwareDeadline('agent', limits.agent_seconds, () => session.stats().hold_ms);
-  await using watcher = sandbox === null ? undefined : watch(sandbox, session, log);
+  const place = placeOf(places);
+  await using watcher = place === null ? undefined : watch(place, session, log);
   const signals = [attempt.signal, deadline.signal, session.failed];
   if (watcher !== undefined) signals.push(watcher.signal);
 
@@ -92,8 +94,7 @@ export async function runAgent(
     const running = parts.agent.run({
       task: attempt.task,
       session,
-      sandbox,
-      environment: null,
+      ...places,
       limits,
       episode_id: attempt.job.episode_id,
       attempt: attempt.attempt,
@@ -113,9 +114,15 @@ export async function runAgent(
   crashPoint('agent:after');
   // An agent that was ended by its deadline may have come to rest with an outcome of its own.
   if (end.by === 'agent' && deadline.signal.reason instanceof DeadlineExpired) end = { by: 'deadline' };
-  const state = sandbox === null ? null : gone ? 'gone' : await lookAt(sandbox);
+  const state = place === null ? null : gone ? 'gone' : await lookAt(place);
   const stats = session.stats();
-  const verdict = judge({ end, stats, sandbox: state, agent_seconds: limits.agent_seconds });
+  const name = places.sandbox === null ? 'environment' : 'sandbox';
+  const verdict = judge({
+    end,
+    stats,
+    place: state === null ? null : { name, state },
+    agent_seconds: limits.agent_seconds,
+  });
   return {
     verdict,
     final_answer: end.by === 'agent' ? end.outcome.final_answer : null,

@@ -1,10 +1,11 @@
-import { EpisodeError, type EffectiveLimits, type Task } from '../contracts/index.ts';
+import { EpisodeError, type EffectiveLimits, type Owner, type Task } from '../contracts/index.ts';
 import type { EpisodeAttempt } from '../queue/processor.ts';
+import type { Environment } from '../fleet/environment.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { DeadlineExpired, phaseDeadline } from './hold-clock.ts';
 import type { LaneParts } from './ports.ts';
 
-/** Seconds a sandbox may outlive the sum of its phases before anybody may reap it. */
+/** Seconds a sandbox or an environment may outlive the sum of its phases before anybody may reap it. */
 const ttlMarginSeconds = 300;
 
 function ttlSeconds(limits: EffectiveLimits): number {
@@ -17,6 +18,37 @@ function ttlSeconds(limits: EffectiveLimits): number {
     limits.publish_seconds +
     ttlMarginSeconds
   );
+}
+
+function ownerOf(attempt: EpisodeAttempt, pool: string): Owner {
+  const { run_id, episode_id } = attempt.job;
+  return {
+    pool,
+    worker: attempt.worker,
+    run_id,
+    episode_id,
+    attempt: attempt.attempt,
+    nonce: attempt.nonce,
+  };
+}
+
+/** Creates the environment of an attempt; null where the lane needs none. How long it may take is its provider's to keep. */
+export async function enterEnvironment(
+  attempt: EpisodeAttempt,
+  parts: LaneParts,
+  limits: EffectiveLimits,
+  pool: string,
+): Promise<Environment | null> {
+  const { task } = attempt;
+  if (parts.environments === undefined || task.kind !== 'fleet') return null;
+  return parts.environments.create({
+    task,
+    owner: ownerOf(attempt, pool),
+    boot_seconds: limits.boot_seconds,
+    wait_seconds: limits.hold_seconds,
+    ttl_seconds: ttlSeconds(limits),
+    signal: attempt.signal,
+  });
 }
 
 /** Creates the sandbox of an attempt within `boot_seconds`; null where the lane needs none. */
@@ -34,14 +66,7 @@ export async function boot(
   try {
     return await parts.provider.create({
       spec: task.sandbox,
-      owner: {
-        pool,
-        worker: attempt.worker,
-        run_id: attempt.job.run_id,
-        episode_id: attempt.job.episode_id,
-        attempt: attempt.attempt,
-        nonce: attempt.nonce,
-      },
+      owner: ownerOf(attempt, pool),
       gateway_dir: gatewayDir,
       cli_binary: parts.cli_binary,
       ttl_seconds: ttlSeconds(limits),

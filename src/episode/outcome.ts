@@ -12,8 +12,8 @@ export type AgentEnd =
 export interface OutcomeInput {
   readonly end: AgentEnd;
   readonly stats: SessionStats;
-  /** null for agents without a sandbox. */
-  readonly sandbox: SandboxState | null;
+  /** null for agents that act nowhere. */
+  readonly place: { readonly name: 'sandbox' | 'environment'; readonly state: SandboxState } | null;
   readonly agent_seconds: number;
 }
 
@@ -38,9 +38,11 @@ function infra(code: string, message: string): Verdict {
  * The outcome table (design: contracts). What the policy can cause is graded on the final state; what we or a provider
  * caused is null and retried. The order of the rules is the order of blame: a failure of ours hides everything after it.
  */
-export function judge({ end, stats, sandbox, agent_seconds }: OutcomeInput): Verdict {
+export function judge({ end, stats, place, agent_seconds }: OutcomeInput): Verdict {
   if (stats.failure !== null) return { graded: false, stop_reason: 'infra', failure: stats.failure };
-  if (sandbox === 'gone') return infra('sandbox_gone', 'the sandbox vanished while the agent ran');
+  if (place?.state === 'gone') {
+    return infra(`${place.name}_gone`, `the ${place.name} vanished while the agent ran`);
+  }
 
   if (end.by === 'deadline') {
     if (stats.longest_call_ms > agent_seconds * 500) {

@@ -1,5 +1,6 @@
 import type { Agent } from '../agents/agent.ts';
 import type { EffectiveLimits, Lane, LogprobsMode, SamplingOverrides, Task } from '../contracts/index.ts';
+import type { EnvironmentProvider } from '../fleet/environment.ts';
 import type { SessionFactory } from '../gateway/session.ts';
 import type { Grader } from '../grading/grader.ts';
 import type { Logger } from '../observe/index.ts';
@@ -9,6 +10,8 @@ import type { SandboxProvider } from '../sandbox/sandbox.ts';
 export interface LaneParts {
   /** null for agents that act without a sandbox. */
   readonly provider: SandboxProvider | null;
+  /** For agents that act in an environment; such a lane has no sandboxes. */
+  readonly environments?: EnvironmentProvider;
   readonly agent: Agent;
   readonly grader: Grader;
   /** Agent CLI binary on this machine, mounted read-only into the sandbox. */

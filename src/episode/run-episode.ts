@@ -16,14 +16,15 @@ import type { Grade } from '../grading/grader.ts';
 import { GradeError } from '../grading/index.ts';
 import { crashPoint, type Logger } from '../observe/index.ts';
 import type { EpisodeAttempt, EpisodeOutput, EpisodeProcessor } from '../queue/processor.ts';
-import type { Sandbox } from '../sandbox/sandbox.ts';
 import { buildSequences, buildTrace, encodePayload } from '../trajectory/index.ts';
 import { runAgent } from './agent-phase.ts';
-import { boot, setUp } from './boot.ts';
+import { boot, enterEnvironment, setUp } from './boot.ts';
+import { conversationOf } from './conversation.ts';
+import { nowhere, placeOf, type Place, type Places } from './place.ts';
 import { summarise, type PhaseTimes } from './summary.ts';
 import type { EpisodePorts } from './ports.ts';
 
-/** Seconds a sandbox may take to die before we leave it to the reaper. */
+/** Seconds a sandbox or an environment may take to die before we leave it to the reaper. */
 const teardownSeconds = 60;
 
 const noUsage: ResultSummary['usage'] = {
@@ -45,7 +46,7 @@ interface Progress {
   times: PhaseTimes;
   stats: SessionStats | null;
   calls: readonly CallRecord[];
-  sandbox: Sandbox | null;
+  places: Places;
 }
 
 function stopReasonOf(failure: Failure): StopReason {
@@ -68,18 +69,17 @@ async function timed(times: PhaseTimes, name: keyof PhaseTimes, work: () => Prom
   }
 }
 
-/** Kills the sandbox; one that does not die in time is left to the reaper, which finds it by its labels. */
-async function tearDown(sandbox: Sandbox, log: Logger): Promise<void> {
+/** Ends the place; one that does not end in time is left to the reaper, which finds it by its labels. */
+async function tearDown(place: Place, log: Logger): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<'late'>((resolve) => {
     timer = setTimeout(() => resolve('late'), teardownSeconds * 1000);
   });
   try {
-    const ended = await Promise.race([sandbox[Symbol.asyncDispose]().then(() => 'dead' as const), late]);
-    if (ended === 'late')
-      log.error({ sandbox: sandbox.id }, 'sandbox did not die in time: left to the reaper');
+    const ended = await Promise.race([place[Symbol.asyncDispose]().then(() => 'dead' as const), late]);
+    if (ended === 'late') log.error({ place: place.id }, 'did not end in time: left to the reaper');
   } catch (error) {
-    log.error({ err: error, sandbox: sandbox.id }, 'sandbox could not be removed: left to the reaper');
+    log.error({ err: error, place: place.id }, 'could not be removed: left to the reaper');
   } finally {
     clearTimeout(timer);
   }
@@ -88,7 +88,7 @@ async function tearDown(sandbox: Sandbox, log: Logger): Promise<void> {
 /**
  * Makes the processor that runs one attempt of an episode through its phases: boot, set-up, agent, grade. It resolves
  * with a result for every end that is the episode's own, failures included, and rejects only with the reason of the
- * attempt's signal. When it settles, the session is closed and the sandbox is dead.
+ * attempt's signal. When it settles, the session is closed, and the sandbox or the environment is gone.
  */
 export function createEpisodeProcessor(ports: EpisodePorts): EpisodeProcessor {
   const boots = new PQueue({ concurrency: ports.boot_concurrency ?? 2 * availableParallelism() });
@@ -114,7 +114,7 @@ export function createEpisodeProcessor(ports: EpisodePorts): EpisodeProcessor {
       times: { boot_s: 0, setup_s: 0, agent_s: 0, grade_s: 0 },
       stats: null,
       calls: [],
-      sandbox: null,
+      places: nowhere,
     };
     let session: GatewaySession | undefined;
     try {
@@ -145,7 +145,9 @@ export function createEpisodeProcessor(ports: EpisodePorts): EpisodeProcessor {
         }
       } finally {
         // The session's directory is mounted in the sandbox, so the sandbox goes first.
-        if (progress.sandbox !== null) await tearDown(progress.sandbox, log);
+        const place = placeOf(progress.places);
+        if (place !== null) await tearDown(place, log);
+        Object.assign(progress.metrics, progress.places.environment?.metrics);
         await session?.[Symbol.asyncDispose]();
       }
     }
@@ -167,19 +169,22 @@ async function runPhases(
   const { task } = attempt;
   await timed(progress.times, 'boot_s', async () => {
     const place = { signal: attempt.signal };
-    progress.sandbox = await boots.add(
+    const environment = await enterEnvironment(attempt, parts, limits, ports.pool);
+    progress.places = { ...nowhere, environment };
+    const sandbox = await boots.add(
       () => boot(attempt, parts, limits, ports.pool, session.socket_dir),
       place,
     );
+    progress.places = { sandbox, environment };
   });
-  const { sandbox } = progress;
+  const { sandbox } = progress.places;
   if (sandbox !== null && task.kind === 'claude_code') {
     progress.phase = 'setup';
     await timed(progress.times, 'setup_s', () => setUp(sandbox, task, limits, attempt.signal));
   }
 
   progress.phase = 'agent';
-  const ended = await runAgent(attempt, parts, session, sandbox, limits, log);
+  const ended = await runAgent(attempt, parts, session, progress.places, limits, log);
   progress.times.agent_s = ended.seconds;
   Object.assign(progress.metrics, ended.metrics);
   progress.stop_reason = ended.verdict.stop_reason;
@@ -188,18 +193,17 @@ async function runPhases(
     return;
   }
   // From here on no call is served: what the agent left behind must not sample beside the verifier.
-  await session.finish();
+  const calls = await session.finish();
 
   progress.phase = 'grade';
   const { status } = ended.verdict;
   await timed(progress.times, 'grade_s', async () => {
     const grade = await parts.grader.grade({
       task,
-      sandbox,
-      environment: null,
+      ...progress.places,
       limits,
       final_answer: ended.final_answer,
-      conversation: [],
+      conversation: conversationOf(calls),
       signal: attempt.signal,
       log,
     });
@@ -239,7 +243,7 @@ function assemble(
     sequences: built.sequences,
     usage: built.usage,
     times: progress.times,
-    sandbox: progress.sandbox,
+    place: placeOf(progress.places),
   });
   const payload =
     calls.length === 0 ? null : encodePayload({ sequences: built.sequences, trace: buildTrace(calls) });

@@ -12,8 +12,8 @@ import {
 import type { SessionStats } from '../gateway/session.ts';
 import type { Grade } from '../grading/grader.ts';
 import type { EpisodeAttempt } from '../queue/processor.ts';
-import type { Sandbox } from '../sandbox/sandbox.ts';
 import { slowPolicy } from './outcome.ts';
+import type { Place } from './place.ts';
 import type { PolicyIdentity } from './ports.ts';
 
 export interface PhaseTimes {
@@ -40,7 +40,7 @@ export interface SummaryInput {
   readonly sequences: readonly Sequence[];
   readonly usage: ResultSummary['usage'];
   readonly times: PhaseTimes;
-  readonly sandbox: Sandbox | null;
+  readonly place: Pick<Place, 'provider' | 'id'> | null;
 }
 
 /** Seconds, to the millisecond. */
@@ -111,6 +111,6 @@ export function summarise(input: SummaryInput): ResultSummary {
     verify: [...input.verify],
     grades,
     worker: attempt.worker,
-    sandbox: input.sandbox === null ? null : { provider: input.sandbox.provider, id: input.sandbox.id },
+    sandbox: input.place === null ? null : { provider: input.place.provider, id: input.place.id },
   };
 }

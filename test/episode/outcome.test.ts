@@ -22,7 +22,13 @@ function ended(ending: AgentOutcome['ending'], detail = ''): OutcomeInput['end']
 }
 
 function verdict(input: Partial<OutcomeInput>): ReturnType<typeof judge> {
-  return judge({ end: ended('agent_done'), stats, sandbox: 'running', agent_seconds: 900, ...input });
+  return judge({
+    end: ended('agent_done'),
+    stats,
+    place: { name: 'sandbox', state: 'running' },
+    agent_seconds: 900,
+    ...input,
+  });
 }
 
 describe('the outcome table', () => {
@@ -63,7 +69,7 @@ describe('the outcome table', () => {
   });
 
   it('grades an agent that ran out of memory inside its limit', () => {
-    expect(verdict({ end: ended('agent_error'), sandbox: 'oom' })).toMatchObject({
+    expect(verdict({ end: ended('agent_error'), place: { name: 'sandbox', state: 'oom' } })).toMatchObject({
       graded: true,
       status: 'truncated',
       stop_reason: 'agent_error',
@@ -100,7 +106,7 @@ describe('the outcome table', () => {
   });
 
   it('is infra when the sandbox vanished, however the agent ended', () => {
-    expect(verdict({ sandbox: 'gone' })).toMatchObject({
+    expect(verdict({ place: { name: 'sandbox', state: 'gone' } })).toMatchObject({
       graded: false,
       failure: { class: 'infra', code: 'sandbox_gone', retryable: true },
     });
@@ -114,7 +120,7 @@ describe('the outcome table', () => {
       message: 'm',
       retryable: true,
     } as const;
-    expect(verdict({ stats: { ...stats, failure }, sandbox: 'gone' })).toEqual({
+    expect(verdict({ stats: { ...stats, failure }, place: { name: 'sandbox', state: 'gone' } })).toEqual({
       graded: false,
       stop_reason: 'infra',
       failure,
