@@ -1,5 +1,6 @@
+export type { FieldFault } from './field-fault.ts';
 export { laneOf, type SandboxProvider } from './lane-of.ts';
-export { normaliseTask, type FieldFault, type Normalised } from './normalise-task.ts';
+export { normaliseTask, type Normalised } from './normalise-task.ts';
 export { planProduce, produce, type Produced, type ProduceOptions, type ProducePlan } from './produce.ts';
 export {
   describeFault,

@@ -1,14 +1,12 @@
 import type { z } from 'zod';
 import { claudeCodeTaskSchema, fleetTaskSchema, type Task, type TaskKind } from '../src/contracts/index.ts';
-
-/** What is wrong with one field; `field` is a path such as `verify.commands`, or '' for the task as a whole. */
-export interface FieldFault {
-  readonly field: string;
-  readonly reason: string;
-}
+import type { FieldFault } from './field-fault.ts';
+import { environmentAliases, fleetNames, isObject } from './fleet-aliases.ts';
+import { readFleetFields, type FleetFields } from './fleet-task.ts';
 
 export type Normalised =
-  | { readonly task: Task }
+  /** `keyField` is the name that `task_key` has in the file. */
+  | { readonly task: Task; readonly keyField: string }
   /** `key` is null where there is none. */
   | { readonly key: string | null; readonly faults: readonly FieldFault[] };
 
@@ -18,14 +16,12 @@ const fields = {
   claude_code: new Set(Object.keys(claudeCodeTaskSchema.shape)),
   fleet: new Set(Object.keys(fleetTaskSchema.shape)),
 };
-const fleetSigns = ['env_key', 'env_id'];
 const claudeCodeSigns = ['sandbox', 'files', 'setup', 'verify'];
 
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-/** Explicit, else `env_key` or `env_id` mean fleet, else claude_code. */
+/**
+ * Explicit, else fleet by its environment, else claude_code. A task that has nothing of a claude_code one, but fields of
+ * a fleet one, is a fleet task that lacks its environment.
+ */
 function kindOf(raw: ReadonlyMap<string, unknown>): TaskKind | FieldFault {
   const given = raw.get('kind');
   if (given !== undefined) {
@@ -33,7 +29,7 @@ function kindOf(raw: ReadonlyMap<string, unknown>): TaskKind | FieldFault {
       kinds.find((kind) => kind === given) ?? { field: 'kind', reason: `must be one of ${kinds.join(', ')}` }
     );
   }
-  const fleet = fleetSigns.find((sign) => raw.has(sign));
+  const fleet = environmentAliases.find((sign) => raw.has(sign));
   const claudeCode = claudeCodeSigns.find((sign) => raw.has(sign));
   if (fleet !== undefined && claudeCode !== undefined) {
     return {
@@ -41,7 +37,8 @@ function kindOf(raw: ReadonlyMap<string, unknown>): TaskKind | FieldFault {
       reason: `"${fleet}" is of a fleet task and "${claudeCode}" of a claude_code task; give "kind" or drop one`,
     };
   }
-  return fleet === undefined ? 'claude_code' : 'fleet';
+  if (fleet !== undefined) return 'fleet';
+  return claudeCode === undefined && fleetNames.some((name) => raw.has(name)) ? 'fleet' : 'claude_code';
 }
 
 function faultsOf(error: z.ZodError): FieldFault[] {
@@ -62,10 +59,16 @@ function faultsOf(error: z.ZodError): FieldFault[] {
   });
 }
 
+/** The fault under the name that its field has in the file. */
+function inFile(fault: FieldFault, names: FleetFields['names']): FieldFault {
+  const [first = '', ...rest] = fault.field.split('.');
+  return { ...fault, field: [names.get(first) ?? first, ...rest].join('.') };
+}
+
 /**
  * The normal form of one task, defaults filled in, or every fault in it. A top-level field that is null counts as
- * absent. Fields that no kind knows go to `metadata`, unless it has one of that name itself; a field of the other kind
- * is a fault, as it would be ignored.
+ * absent. The fields of a fleet task may have any name that the vendor's exports give them. Fields that no kind knows go
+ * to `metadata`, unless it has one of that name itself; a field of the other kind is a fault, as it would be ignored.
  */
 export function normaliseTask(value: unknown): Normalised {
   try {
@@ -79,20 +82,27 @@ export function normaliseTask(value: unknown): Normalised {
 
 function normalised(value: unknown): Normalised {
   if (!isObject(value)) return { key: null, faults: [{ field: '', reason: 'must be an object' }] };
-  const raw = new Map(Object.entries(value).filter(([, field]) => field !== null));
+  const given = new Map(Object.entries(value).filter(([, field]) => field !== null));
+  const kind = kindOf(given);
+  const {
+    fields: raw,
+    names,
+    faults: read,
+  }: FleetFields = kind === 'fleet'
+    ? readFleetFields(given)
+    : { fields: given, names: new Map(), faults: [] };
   const key = raw.get('task_key');
   const refused = (...faults: FieldFault[]): Normalised => ({
     key: typeof key === 'string' ? key : null,
     faults,
   });
 
-  const kind = kindOf(raw);
   if (typeof kind !== 'string') return refused(kind);
   const other = kind === 'fleet' ? 'claude_code' : 'fleet';
   const metadata = raw.get('metadata') ?? {};
   if (!isObject(metadata)) return refused({ field: 'metadata', reason: 'must be an object' });
 
-  const faults: FieldFault[] = [];
+  const faults: FieldFault[] = [...read];
   const known: [string, unknown][] = [];
   const unknown: [string, unknown][] = [];
   for (const [name, field] of raw) {
@@ -108,6 +118,11 @@ function normalised(value: unknown): Normalised {
     kind,
     metadata: { ...metadata, ...Object.fromEntries(unknown) },
   });
-  if (parsed.success && faults.length === 0) return { task: parsed.data };
-  return refused(...faults, ...(parsed.success ? [] : faultsOf(parsed.error)));
+  if (parsed.success && faults.length === 0) {
+    return { task: parsed.data, keyField: names.get('task_key') ?? 'task_key' };
+  }
+  const unfit = parsed.success ? [] : faultsOf(parsed.error).map((fault) => inFile(fault, names));
+  // A field that was refused above is not missing.
+  const told = new Set(faults.map(({ field }) => field));
+  return refused(...faults, ...unfit.filter(({ field }) => !told.has(field)));
 }

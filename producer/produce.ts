@@ -43,6 +43,8 @@ export interface ProducePlan {
   readonly report: TasksReport;
   /** Episodes by lane. */
   readonly lanes: Readonly<Partial<Record<Lane, number>>>;
+  /** Fleet tasks by the `env_key` they want. */
+  readonly environments: Readonly<Record<string, number>>;
 }
 
 async function hashOf(file: string, signal?: AbortSignal): Promise<string> {
@@ -128,10 +130,12 @@ export async function planProduce(
   checkSamples(samples);
   const reading = readTasks(file, options);
   const lanes: Partial<Record<Lane, number>> = {};
+  const environments: Record<string, number> = {};
   for await (const task of reading) {
     const lane = laneOf(task, { sandbox });
     lanes[lane] = (lanes[lane] ?? 0) + samples;
+    if (task.kind === 'fleet') environments[task.env_key] = (environments[task.env_key] ?? 0) + 1;
   }
   if (reading.report.loaded === 0) throw nothingLoaded(reading.report);
-  return { report: reading.report, lanes };
+  return { report: reading.report, lanes, environments };
 }

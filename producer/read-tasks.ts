@@ -94,12 +94,12 @@ class Reading implements TaskReading {
       this.#refuse(raw, normalised.key, normalised.faults);
       return null;
     }
-    const { task } = normalised;
+    const { task, keyField } = normalised;
     const first = this.#seen.get(task.task_key);
     if (first !== undefined) {
       this.report.duplicates += 1;
       this.#refuse(raw, task.task_key, [
-        { field: 'task_key', reason: `task ${first} has the same key; the first one is taken` },
+        { field: keyField, reason: `task ${first} has the same key; the first one is taken` },
       ]);
       return null;
     }

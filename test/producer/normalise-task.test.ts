@@ -17,6 +17,7 @@ const fleet = {
   env_variables: { CURRENT_DATE: '2026-01-12' },
   verifier_code: 'def validate_task(env, final_answer=None): return 1.0',
   verifier_id: null,
+  verifier_runtime_version: null,
   modality: 'tool_use',
   limits: { max_turns: 20 },
   metadata: { difficulty: 2 },

@@ -220,7 +220,7 @@ it('JSON lines are streamed: a file of 120 MB takes a small part of that', async
 });
 
 it('a plan counts episodes by lane and adds nothing', async () => {
-  const fleet = { task_key: 'f', prompt: 'book', env_key: 'booking' };
+  const fleet = { task_key: 'f', prompt: 'book', env_key: 'booking', verifier_id: 'v' };
   const path = await fileOf(JSON.stringify([task('a'), fleet, task('b', { prompt: '' })]));
   const plan = await planProduce(path, { samples: 4, sandbox: 'docker' });
   expect(plan.lanes).toEqual({ 'claude_code-docker': 4, fleet: 4 });
