@@ -1,8 +1,8 @@
 import type { Agent, AgentContext, AgentOutcome } from './agent.ts';
 
 /**
- * An agent that is a function of this process: it may call `session.chat` and nothing else is started for it. For tests
- * and benches, injected through the library; never a kind of task.
+ * An agent that is a function of this process: it may call `session.chat` and nothing else is started for it. The tool
+ * loop is one; tests and benches inject their own through the library.
  *
  * When the signal aborts, `run` rejects with its reason at once, also if the function does not listen.
  */

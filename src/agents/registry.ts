@@ -1,28 +1,23 @@
-import { EpisodeError, type TaskKind } from '../contracts/index.ts';
+import type { TaskKind } from '../contracts/index.ts';
 import type { Agent } from './agent.ts';
 import { createClaudeCodeAgent } from './claude-code/index.ts';
 import type { StartGate } from './start-gate.ts';
+import { createToolLoopAgent, type ToolMode } from './tool-loop/index.ts';
 
 /** What an agent may need of the process it runs in. */
 export interface AgentParts {
   readonly startGate: StartGate;
+  /** How the policy calls tools, as its probe or the settings say. */
+  readonly toolMode: ToolMode;
 }
 
-/** Which agent acts for which kind of task. A kind without an entry is not served by this build. */
-const factories: Partial<Record<TaskKind, (parts: AgentParts) => Agent>> = {
+/** Which agent acts for which kind of task. */
+const factories: Record<TaskKind, (parts: AgentParts) => Agent> = {
   claude_code: createClaudeCodeAgent,
+  fleet: createToolLoopAgent,
 };
 
-/** The agent of a kind of task. Throws EpisodeError `agent_unsupported` (task) where there is none. */
+/** The agent of a kind of task. */
 export function createAgent(kind: TaskKind, parts: AgentParts): Agent {
-  const factory = factories[kind];
-  if (factory === undefined) {
-    throw new EpisodeError({
-      class: 'task',
-      phase: 'boot',
-      code: 'agent_unsupported',
-      message: `no agent acts for tasks of kind ${kind} (kinds served: ${Object.keys(factories).join(', ')})`,
-    });
-  }
-  return factory(parts);
+  return factories[kind](parts);
 }

@@ -33,9 +33,9 @@ describe('an in-process agent', () => {
 });
 
 describe('the registry of agents', () => {
-  it('knows who acts for a kind of task, and says so when nobody does', () => {
-    const parts = { startGate: createStartGate(1) };
+  it('knows who acts for a kind of task', () => {
+    const parts = { startGate: createStartGate(1), toolMode: 'native' as const };
     expect(createAgent('claude_code', parts).name).toBe('claude-code');
-    expect(() => createAgent('fleet', parts)).toThrow(/no agent acts for tasks of kind fleet/);
+    expect(createAgent('fleet', parts).name).toBe('tool-loop');
   });
 });
