@@ -1,39 +1,57 @@
 import { describe, expect, it } from 'vitest';
+import type { ToolMode } from '../../../src/agents/index.ts';
 import { EpisodeError } from '../../../src/contracts/index.ts';
 import { until } from '../../support/wait.ts';
 import { FakeVllm, sample } from '../../gateway/support/fake-vllm.ts';
 import { Notebook } from './notebook.ts';
-import { expectExact, openStage, scripted } from './stage.ts';
+import { expectExact, openStage, scripted, type Turns } from './stage.ts';
 
 const call = (name: string, args: Record<string, unknown> = {}): unknown => ({ name, arguments: args });
 const write = call('write', { page: 'a', text: 'b' });
 const wait = { tool_calls: [call('wait')] };
+const writeAsText =
+  'Again. <tool_call>{"name": "write", "arguments": {"page": "a", "text": "b"}}</tool_call>';
 const forever = [{ repeat: 1000, turns: [{ tool_calls: [write] }] }];
 
+const modes: readonly (readonly [ToolMode, Turns])[] = [
+  ['native', forever],
+  ['text', [{ repeat: 1000, turns: [{ text: writeAsText }] }]],
+];
+
 describe('the tool loop ends', () => {
-  it('at the turn budget, the calls of the last turn made', async () => {
-    await using stage = await scripted(forever);
-    const { outcome, environment, sequences, stats } = await stage.play({ limits: { max_turns: 3 } });
+  it.each(modes)('at the turn budget, the calls of the last turn made (%s)', async (toolMode, turns) => {
+    await using stage = await scripted(turns);
+    const { outcome, environment, sequences, stats } = await stage.play({
+      toolMode,
+      limits: { max_turns: 3 },
+    });
     expect(outcome).toMatchObject({ ending: 'max_turns', final_answer: null });
     expect(environment.called).toHaveLength(3);
     expect(stats.budget).toBe('max_turns');
     expectExact(stage.policy, sequences);
   });
 
-  it('at the budget of sampled tokens', async () => {
-    await using stage = await scripted(forever);
-    const { outcome, sequences, stats } = await stage.play({ limits: { max_sampled_tokens: 60 } });
+  it.each(modes)('at the budget of sampled tokens (%s)', async (toolMode, turns) => {
+    await using stage = await scripted(turns);
+    const { outcome, sequences, stats } = await stage.play({ toolMode, limits: { max_sampled_tokens: 60 } });
     expect(outcome.ending).toBe('max_tokens');
     expect(stats).toMatchObject({ budget: 'max_tokens', completion_tokens: 60 });
     expectExact(stage.policy, sequences);
   });
 
-  it('when the context is full', async () => {
-    await using stage = await scripted(forever);
-    const { outcome, sequences, stats } = await stage.play({ limits: { context_tokens: 900 } });
+  it.each(modes)('when the context is full (%s)', async (toolMode, turns) => {
+    await using stage = await scripted(turns);
+    const { outcome, sequences, stats } = await stage.play({ toolMode, limits: { context_tokens: 900 } });
     expect(outcome.ending).toBe('context_overflow');
     expect(stats.budget).toBe('context_overflow');
     expectExact(stage.policy, sequences);
+  });
+
+  it('at the turn budget when the policy makes the same invalid call again and again', async () => {
+    await using stage = await scripted([{ repeat: 1000, turns: [{ tool_calls: [call('erase')] }] }]);
+    const { outcome, environment } = await stage.play({ limits: { max_turns: 5 } });
+    expect(outcome).toMatchObject({ ending: 'max_turns', metrics: { tool_calls: 0, invalid_calls: 5 } });
+    expect(environment.called).toEqual([]);
   });
 
   it('at the time budget, which the gateway’s account makes a timeout', async () => {

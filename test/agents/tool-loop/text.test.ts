@@ -30,6 +30,18 @@ describe('the tool loop with tool calls as text', () => {
     expectExact(stage.policy, sequences);
   });
 
+  it('stays exact over a long episode', async () => {
+    const turn = called('write', { page: 'p{{turn}}', text: 'text' });
+    await using stage = await scripted([
+      { repeat: 40, turns: [{ text: [`Again. ${turn}`, `Once more: ${turn}`] }] },
+      { text: '<done>' },
+    ]);
+    const { environment, sequences } = await stage.play({ toolMode: 'text', limits: { max_turns: 60 } });
+    expect(environment.pages.size).toBe(40);
+    expect(sequences[0]!.turns).toHaveLength(41);
+    expectExact(stage.policy, sequences);
+  });
+
   it('tells the policy of the tools in the system message and sends the engine none', async () => {
     await using vllm = await FakeVllm.start(sample({ content: '[done]' }));
     await using stage = await openStage(vllm.url, 'policy');
