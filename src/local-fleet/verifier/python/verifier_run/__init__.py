@@ -1,0 +1,1 @@
+"""Runs one verifier in a process of its own."""
