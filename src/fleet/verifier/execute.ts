@@ -51,7 +51,9 @@ async function sourceOf({ client, known, task, request }: VerifierExecution): Pr
   if (task.verifier_code !== null) return task.verifier_code;
   const id = task.verifier_id;
   if (id === null) {
-    throw taskFailure('verifier_missing', 'the task has neither verifier_code nor verifier_id', { phase: 'grade' });
+    throw taskFailure('verifier_missing', 'the task has neither verifier_code nor verifier_id', {
+      phase: 'grade',
+    });
   }
   const before = known.sources.get(id);
   if (before !== undefined) return before;
@@ -69,9 +71,13 @@ async function sourceOf({ client, known, task, request }: VerifierExecution): Pr
   }
   // What the service puts in place of a source that it could not read. Source: the vendor's SDK.
   if (code.startsWith('<error loading code:')) {
-    throw infraFailure('verifier_unreachable', `the service cannot read verifier ${id}: ${code.slice(0, 200)}`, {
-      phase: 'grade',
-    });
+    throw infraFailure(
+      'verifier_unreachable',
+      `the service cannot read verifier ${id}: ${code.slice(0, 200)}`,
+      {
+        phase: 'grade',
+      },
+    );
   }
   known.sources.set(id, code);
   return code;
@@ -125,13 +131,18 @@ function verifierFailure(error: unknown, signal: AbortSignal): unknown {
   if (error.isAccess) return accessFailure(error, 'grade');
   const message = `the verifier was not executed: ${reasonOf(error)}`;
   // What the service will not take whatever the environment: a broken bundle, a runtime that it does not have.
-  const isRefused = error.kind === 'bad_request' && !error.transient && !/instance|environment/i.test(error.words);
+  const isRefused =
+    error.kind === 'bad_request' && !error.transient && !/instance|environment/i.test(error.words);
   if (isRefused) return taskFailure('verifier_refused', message, { phase: 'grade', cause: error });
   return infraFailure('verifier_unreachable', message, { phase: 'grade', cause: error });
 }
 
 function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : value === undefined || value === null ? '' : JSON.stringify(value);
+  return typeof value === 'string'
+    ? value
+    : value === undefined || value === null
+      ? ''
+      : JSON.stringify(value);
 }
 
 function answerOf(execution: Execution): VerifierAnswer {
