@@ -1,0 +1,13 @@
+export type {
+  DatabaseName,
+  EnvironmentDatabase,
+  IgnoreConfig,
+  LocalEnvironment,
+  LocalTool,
+  LocalToolOutcome,
+  QueryOutcome,
+  TableDescription,
+} from './environment.ts';
+export { EnvironmentFolderError } from './folder-error.ts';
+export { loadEnvironment, loadEnvironments } from './load.ts';
+export { shippedEnvironments } from './shipped.ts';

@@ -1,0 +1,16 @@
+INSERT INTO services (code, name, minutes, price_cents, kind) VALUES
+  ('inspection', 'Inspection with a written quote', 20, 1500, NULL),
+  ('basic', 'Basic service: brakes, gears, tyres, bolts', 60, 5900, NULL),
+  ('full', 'Full service with drivetrain cleaning', 120, 11900, NULL),
+  ('e-service', 'E-bike service with diagnosis and software update', 90, 9500, 'e-bike'),
+  ('e-battery', 'Battery capacity test', 30, 3500, 'e-bike'),
+  ('brake-bleed', 'Bleed one hydraulic brake', 40, 3800, NULL),
+  ('brake-pads', 'Fit brake pads, one wheel', 15, 1200, NULL),
+  ('tyre', 'Fit a tyre or tube', 20, 1400, NULL),
+  ('true-wheel', 'True a wheel', 30, 2500, NULL),
+  ('build-wheel', 'Build a wheel', 90, 7500, NULL),
+  ('drivetrain', 'Fit chain and cassette', 40, 3200, NULL),
+  ('gear-tune', 'Adjust the gears', 20, 1800, NULL),
+  ('headset', 'Replace headset bearings', 45, 4200, NULL),
+  ('suspension', 'Suspension fork service', 75, 8900, 'mountain'),
+  ('cargo-check', 'Cargo bike safety check', 45, 4900, 'cargo');
