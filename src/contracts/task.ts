@@ -86,17 +86,22 @@ export const claudeCodeTaskSchema = z.strictObject({
 });
 export type ClaudeCodeTask = z.infer<typeof claudeCodeTaskSchema>;
 
+/** Null anywhere: the service decides, or there is none. Names in exports, and what is refused: docs/tasks.md. */
 export const fleetTaskSchema = z.strictObject({
   ...shared,
   kind: z.literal('fleet'),
+  /** Without its version. */
   env_key: z.string().min(1),
+  /** As the wire has it: `v1.2.5`. */
   env_version: z.string().nullable().default(null),
   data_key: z.string().nullable().default(null),
   data_version: z.string().nullable().default(null),
   region: z.string().nullable().default(null),
   image_type: z.string().nullable().default(null),
   env_variables: z.record(z.string(), z.json()).default({}),
+  /** Python; its first function grades. A task that is read from a file has this or `verifier_id`. */
   verifier_code: z.string().nullable().default(null),
+  /** Where the service has the code; asked only without `verifier_code`. */
   verifier_id: z.string().nullable().default(null),
   verifier_runtime_version: z.string().nullable().default(null),
   modality: z.enum(['tool_use', 'computer_use', 'browser_use']).default('tool_use'),
