@@ -102,3 +102,25 @@ need_python() {
     printf '%s' "$want" >"$stamp"
   fi
 }
+
+# The vendor's Python SDK, for the tests that hold local Fleet against it. Returns 1 with the reason in
+# fleet_python_missing; the tests print it and are skipped.
+fleet_python_missing=
+want_fleet_python() {
+  local version=0.2.133 venv=node_modules/.cache/fleet-python log want
+  want="$version $(python3 --version 2>&1)"
+  log="${TMPDIR:-/tmp}/rollpool-fleet-python.$$.log"
+  if [ "$(cat "$venv/.rollpool-stamp" 2>/dev/null)" != "$want" ]; then
+    say "installing fleet-python $version"
+    rm -rf "$venv"
+    if ! { python3 -m venv "$venv" &&
+      "$venv/bin/pip" install --quiet --disable-pip-version-check --retries 1 "fleet-python==$version"; } >"$log" 2>&1; then
+      fleet_python_missing="fleet-python $version does not install here: $(tail -n 1 "$log")"
+      rm -rf "$venv" "$log"
+      return 1
+    fi
+    rm -f "$log"
+    printf '%s' "$want" >"$venv/.rollpool-stamp"
+  fi
+  export ROLLPOOL_FLEET_PYTHON="$PWD/$venv/bin/python"
+}
