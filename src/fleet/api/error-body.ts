@@ -11,7 +11,9 @@ export interface ErrorBody {
 /** Characters of the server's words that are kept. */
 const wordsLimit = 1_000;
 /** Characters of a body that are looked at. */
-const readLimit = 64 * 1024;
+const readLimit = 2 ** 20;
+/** Characters of a page that are looked at. */
+const pageLimit = 8_192;
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -36,7 +38,8 @@ function parsed(body: string): unknown {
 }
 
 /** The words of a page that a proxy wrote: its title, else its text. */
-function wordsOfHtml(body: string): string {
+function wordsOfHtml(page: string): string {
+  const body = page.slice(0, pageLimit);
   const title = /<title[^>]*>([\s\S]*?)<\/title>/i.exec(body)?.[1];
   return title ?? body.replace(/<(script|style)[\s\S]*?<\/\1>/gi, ' ').replace(/<[^>]*>/g, ' ');
 }
