@@ -127,7 +127,7 @@ function takeVerifier(reading: Reading, raw: Raw): void {
       readSignature(source);
     } catch (fault) {
       if (!(fault instanceof VerifierSourceError)) throw fault;
-      reading.refuse('verifier_code', fault.message);
+      reading.refuse('verifier_code', fault.problem);
     }
   } else if (source === undefined && !reading.fields.has('verifier_id')) {
     const [found] = findField(raw, 'verifier_code');

@@ -238,7 +238,7 @@ describe('a fleet task is refused', () => {
       'a verifier that breaks off',
       { verifier_func: '"""\ndef f():' },
       'verifier_func',
-      'line 1: a string is never',
+      'has a string in line 1 that is never',
     ],
     ['a verifier that is no text', { verifier_func: 7 }, 'verifier_func', 'string'],
     [

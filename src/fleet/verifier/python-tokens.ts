@@ -8,13 +8,14 @@ export interface PythonToken {
   readonly indent: number | null;
 }
 
-/** Source that no Python would read: a string is never closed. */
-export class PythonTokenError extends Error {
+/** Source that no Python would read. */
+export class UnclosedStringError extends Error {
+  /** Index where the string, or the replacement field in it, begins. */
   readonly at: number;
 
-  constructor(problem: string, at: number) {
-    super(problem);
-    this.name = 'PythonTokenError';
+  constructor(at: number) {
+    super('a string is never closed');
+    this.name = 'UnclosedStringError';
     this.at = at;
   }
 }
@@ -63,7 +64,7 @@ function fieldEnd(source: string, at: number): number {
       i += 1;
     }
   }
-  throw new PythonTokenError('a string is never closed', at);
+  throw new UnclosedStringError(at);
 }
 
 /** Index behind a string whose opening quote is at `at`. */
@@ -82,11 +83,11 @@ function stringEnd(source: string, at: number, prefix: string): number {
     } else if (quotes.length === 1 && (char === '\n' || char === '\r')) break;
     else i += 1;
   }
-  throw new PythonTokenError('a string is never closed', at);
+  throw new UnclosedStringError(at);
 }
 
 /**
- * The tokens of Python source, as far as they are asked for. Brackets, strings and comments are told apart as Python
+ * The tokens of Python source, as far as they are asked for; throws UnclosedStringError. Brackets, strings and comments are told apart as Python
  * does; whether the statements make sense is not looked at.
  */
 export function* pythonTokens(source: string): Generator<PythonToken, void, void> {

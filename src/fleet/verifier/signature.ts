@@ -1,5 +1,5 @@
 import { EpisodeError } from '../../contracts/index.ts';
-import { pythonTokens, PythonTokenError, type PythonToken } from './python-tokens.ts';
+import { pythonTokens, UnclosedStringError, type PythonToken } from './python-tokens.ts';
 
 /** What of a verifier's function a call must know. */
 export interface VerifierSignature {
@@ -10,11 +10,15 @@ export interface VerifierSignature {
   readonly any_keyword: boolean;
 }
 
-/** A verifier that cannot be called, whatever the environment: its author's fault. `message` is one line. */
+/** A verifier that cannot be called, whatever the environment: its author's fault. One line. */
 export class VerifierSourceError extends EpisodeError {
-  constructor(message: string) {
-    super({ class: 'task', phase: 'grade', code: 'verifier_source', message });
+  /** What the verifier is or does, for a message that has named it already: `defines no function at its top level`. */
+  readonly problem: string;
+
+  constructor(problem: string) {
+    super({ class: 'task', phase: 'grade', code: 'verifier_source', message: `the verifier ${problem}` });
     this.name = 'VerifierSourceError';
+    this.problem = problem;
   }
 }
 
@@ -103,14 +107,14 @@ export function readSignature(source: string): VerifierSignature {
       const signature = readHeader(tokens);
       if (signature !== null) return signature;
       throw new VerifierSourceError(
-        `line ${lineOf(source, at)}: the parameters of the function cannot be read`,
+        `has a function in line ${lineOf(source, at)} whose parameters cannot be read`,
       );
     }
   } catch (fault) {
     // Strings inside of strings, as deep as the stack.
     if (fault instanceof RangeError) throw new VerifierSourceError('is nested too deeply');
-    if (!(fault instanceof PythonTokenError)) throw fault;
-    throw new VerifierSourceError(`line ${lineOf(source, fault.at)}: ${fault.message}`);
+    if (!(fault instanceof UnclosedStringError)) throw fault;
+    throw new VerifierSourceError(`has a string in line ${lineOf(source, fault.at)} that is never closed`);
   }
   throw new VerifierSourceError('defines no function at its top level');
 }

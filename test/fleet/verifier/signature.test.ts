@@ -150,21 +150,33 @@ describe('source without a function to call', () => {
     [
       'a function without a name',
       '\ndef (env): pass',
-      'line 2: the parameters of the function cannot be read',
+      'has a function in line 2 whose parameters cannot be read',
     ],
-    ['parameters that never end', 'def verify(env', 'line 1: the parameters of the function cannot be read'],
+    [
+      'parameters that never end',
+      'def verify(env',
+      'has a function in line 1 whose parameters cannot be read',
+    ],
     [
       'type parameters that never end',
       'def verify[T',
-      'line 1: the parameters of the function cannot be read',
+      'has a function in line 1 whose parameters cannot be read',
     ],
-    ['a text that never ends', 'x = 1\n"""\ndef verify(env): pass', 'line 2: a string is never closed'],
+    [
+      'a text that never ends',
+      'x = 1\n"""\ndef verify(env): pass',
+      'has a string in line 2 that is never closed',
+    ],
     [
       'a string over the end of its line',
       "x = 'a\ndef verify(env): pass",
-      'line 1: a string is never closed',
+      'has a string in line 1 that is never closed',
     ],
-    ['an f-string that never ends', 'x = f"{a\ndef verify(env): pass', 'line 1: a string is never closed'],
+    [
+      'an f-string that never ends',
+      'x = f"{a\ndef verify(env): pass',
+      'has a string in line 1 that is never closed',
+    ],
     ['a NUL', 'def verify(env): pass\0', 'has a NUL character in it'],
     ['half of a character', 'def verify(env): "\ud800"', 'has half of a character in it'],
     ['strings in strings without end', 'f"{'.repeat(100_000), 'is nested too deeply'],
@@ -179,7 +191,7 @@ describe('source without a function to call', () => {
         class: 'task',
         phase: 'grade',
         code: 'verifier_source',
-        message: said,
+        message: `the verifier ${said}`,
         retryable: false,
       });
     }
