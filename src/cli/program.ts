@@ -5,6 +5,7 @@ import { cancelCommand } from './cancel.ts';
 import { doctorCommand } from './doctor.ts';
 import { enqueueCommand } from './enqueue.ts';
 import { feederCommand } from './feeder.ts';
+import { localFleetCommand } from './local-fleet.ts';
 import { policyCommand } from './policy.ts';
 import { reapCommand } from './reap.ts';
 import { resultsCommand } from './results.ts';
@@ -47,6 +48,7 @@ function createProgram(): Command {
     statusCommand(),
     cancelCommand(),
     policyCommand(),
+    localFleetCommand(),
     reapCommand(),
     doctorCommand(),
   ]) {
@@ -60,7 +62,9 @@ const forTheUser = new Set([
   BadUse.name,
   'ClaudeCliError',
   'EmbeddedRedisError',
+  'EnvironmentFolderError',
   'EpisodeError',
+  'LocalFleetStartError',
   'NoLaneError',
   'NoPolicyError',
   'PolicyStartError',

@@ -1,6 +1,5 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { startLocalFleet, type LocalFleet, type LocalFleetOptions } from '../../../src/local-fleet/index.ts';
 import { notesEnvironment } from './notes-environment.ts';
 
@@ -55,7 +54,7 @@ export async function connect(url: string, bearer = key): Promise<McpConnection>
   const transport = new StreamableHTTPClientTransport(new URL(url), {
     requestInit: { headers: { authorization: `Bearer ${bearer}` } },
   });
-  await client.connect(transport as Transport);
+  await client.connect(transport);
   return {
     client,
     sessionId: transport.sessionId,

@@ -4,7 +4,6 @@ import { Refusal } from '../http/refusal.ts';
 import type { Catalogue } from './catalogue.ts';
 
 const text = z.string().nullish();
-const wholeNumber = z.int().nullish();
 
 /** Body of `POST /v1/env/instances`, as the vendor's SDK sends it. What this server has no use for is read past. */
 export const instanceRequestSchema = z.object({
@@ -20,8 +19,6 @@ export const instanceRequestSchema = z.object({
   ttl_seconds: z.int().positive().nullish(),
   /** Seconds between heartbeats; without one in time the instance ends. */
   heartbeat_interval: z.int().min(30).max(3600).nullish(),
-  timestamp: wholeNumber,
-  seed: wholeNumber,
 });
 export type InstanceRequest = z.infer<typeof instanceRequestSchema>;
 
@@ -48,7 +45,7 @@ export function planInstance(request: InstanceRequest, catalogue: Catalogue): In
   if (dataVersion === undefined) {
     throw new Refusal(400, `Data key '${dataKey}' not found for environment '${environment.env_key}'`);
   }
-  if (request.data_version != null && request.data_version !== dataVersion) {
+  if ((request.data_version ?? dataVersion) !== dataVersion) {
     throw new Refusal(
       400,
       `Data version '${request.data_version}' not found for data key '${dataKey}' of environment '${environment.env_key}'`,

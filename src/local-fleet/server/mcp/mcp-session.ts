@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import type { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
-import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { Exchange } from '../http/exchange.ts';
 import type { Instance } from '../instances/instance.ts';
 import type { EndpointName } from './tool-server.ts';
@@ -26,8 +25,7 @@ export class McpSession {
   }
 
   async start(): Promise<void> {
-    // The SDK's classes are not written for exactOptionalPropertyTypes.
-    await this.#server.connect(this.#transport as Transport);
+    await this.#server.connect(this.#transport);
   }
 
   /** Milliseconds since the last request; 0 while one is being answered. */

@@ -5,6 +5,7 @@ import { ConnectionCut, Refusal } from '../http/refusal.ts';
 import type { Catalogue } from '../instances/catalogue.ts';
 import { instanceAnswer } from '../instances/instance-answer.ts';
 import { instanceRequestSchema, planInstance, type InstancePlan } from '../instances/instance-request.ts';
+import type { Instance } from '../instances/instance.ts';
 import { limitReached, type Instances } from '../instances/instances.ts';
 
 /** Request ids that are remembered, so that one sent again is known. */
@@ -37,11 +38,21 @@ export class InstanceCreation {
       // Not ended by a client that leaves: the service goes on making what it was asked for.
       await delay(slow.ms, undefined, { signal: this.#closing }).catch(() => undefined);
     }
-    const instance = await this.#instances.create(plan, (id) => this.#remember(requestId, id));
+    const instance = await this.#create(plan, requestId);
     const lost = this.#faults.take('create_lost', occasion);
     if (lost?.as === 'cut') throw new ConnectionCut();
     if (lost !== undefined) throw new Refusal(504, 'Gateway Timeout');
     return instanceAnswer(instance, exchange.origin);
+  }
+
+  async #create(plan: InstancePlan, requestId: string | string[] | undefined): Promise<Instance> {
+    try {
+      return await this.#instances.create(plan, (id) => this.#remember(requestId, id));
+    } catch (error) {
+      // What the machine refuses has a code; the rest is the environment's refusal of what was asked for.
+      if (error instanceof Refusal || !(error instanceof Error) || 'code' in error) throw error;
+      throw new Refusal(400, error.message);
+    }
   }
 
   #refuseByFault({ run_id, environment }: InstancePlan): void {

@@ -47,7 +47,7 @@ export class Executions {
     try {
       return await this.#queue.add(async () => {
         if (signal.aborted) return givenUp();
-        return await this.#run({ ...execution, signal });
+        return this.#run({ ...execution, signal });
       });
     } catch (error) {
       if (signal.aborted) return givenUp();

@@ -13,15 +13,16 @@ import { failedOutcome, type Executions } from './executions.ts';
 const defaultTimeout = 60;
 
 function bundleOf(request: ExecutionRequest, bundles: Bundles): { bundle: Bundle; hit: boolean } {
-  const { sha256, key } = request;
-  if (request.bundle == null) {
-    if (sha256 == null) throw new Refusal(400, 'Either bundle or sha256 must be given');
+  const { key = null } = request;
+  const sha256 = request.sha256?.toLowerCase();
+  if (!request.bundle) {
+    if (sha256 === undefined) throw new Refusal(400, 'Either bundle or sha256 must be given');
     const bundle = bundles.find(sha256);
     if (bundle === undefined) throw new Refusal(404, `Bundle not found for sha256 ${sha256}`);
     return { bundle, hit: true };
   }
-  const bundle = bundles.add(Buffer.from(request.bundle, 'base64'), key ?? null);
-  if (sha256 != null && bundle.sha256 !== sha256.toLowerCase()) {
+  const bundle = bundles.add(Buffer.from(request.bundle, 'base64'), key);
+  if (sha256 !== undefined && bundle.sha256 !== sha256) {
     throw new Refusal(400, `sha256 is ${sha256}, but the bundle's is ${bundle.sha256}`);
   }
   return { bundle, hit: false };
