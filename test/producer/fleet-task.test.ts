@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { normaliseTask, type FieldFault } from '../../producer/index.ts';
 import { fleetTaskSchema, type Task } from '../../src/contracts/index.ts';
@@ -275,4 +276,31 @@ it('a claude_code task keeps what would be a name in a fleet task in its metadat
     task_modality: 'm',
   };
   expect(taskOf({ ...task, ...more })).toMatchObject({ kind: 'claude_code', task_key: 'k', metadata: more });
+});
+
+it('whatever its fields hold, a fleet task is refused with a reason or has a normal form that stays as it is', () => {
+  const text = fc.oneof(fc.constantFrom('', 'None', 'a:b', ':', '1.2', 'v1', '{}', '[', code), fc.string());
+  const value = fc.oneof(
+    { weight: 3, arbitrary: text },
+    { weight: 1, arbitrary: fc.jsonValue({ maxDepth: 2 }) },
+  );
+  const names = [
+    ...['key', 'id', 'env_id', 'env_key', 'version', 'env_version', 'data_id', 'data_key', 'data_version'],
+    ...['env_variables', 'verifier', 'verifier_func', 'verifier_id', 'metadata', 'task_modality', 'region'],
+  ];
+  let loaded = 0;
+  fc.assert(
+    fc.property(fc.dictionary(fc.constantFrom(...names), value, { maxKeys: 4 }), (differs) => {
+      const normalised = normaliseTask({ ...eightKeys, ...differs });
+      if ('faults' in normalised) {
+        for (const { reason } of normalised.faults) expect(reason).toMatch(/^[^\n]+$/);
+        expect(normalised.faults.length).toBeGreaterThan(0);
+        return;
+      }
+      loaded += 1;
+      expect(taskOf(normalised.task)).toEqual(normalised.task);
+    }),
+    { numRuns: 1_000 },
+  );
+  expect(loaded).toBeGreaterThan(50);
 });
