@@ -1,18 +1,14 @@
 import { constants, copyFileSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { availableParallelism, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import PQueue from 'p-queue';
 import { runPython, type PythonExit } from './python-process.ts';
 import { python, type Python } from './python.ts';
 import type { VerifierExecution, VerifierOutcome } from './verifier.ts';
 
 const script = fileURLToPath(new URL('./python/run.py', import.meta.url));
 const memoryBytes = 1024 ** 3;
-
-// Interpreters start slowly when very many start at once; the clock of an execution begins when it has its turn.
-const turns = new PQueue({ concurrency: 4 * availableParallelism() });
 
 /**
  * Runs a verifier over copies of the two databases, in a `python3` process that can read only those (as root: as the user
@@ -31,28 +27,24 @@ export async function runVerifier(
   interpreter?: Python,
 ): Promise<VerifierOutcome> {
   const used = interpreter ?? (await python());
-  return turns.add(
-    async () => {
-      const started = performance.now();
-      const directory = await mkdtemp(join(tmpdir(), `rp-verifier-${process.pid}-`));
-      try {
-        const input = await prepare(execution, directory, used.packages);
-        const exit = await runPython({
-          python: used,
-          script,
-          input,
-          directory: join(directory, 'home'),
-          timeout_ms: execution.timeout_seconds * 1000,
-          signal: execution.signal,
-        });
-        execution.signal.throwIfAborted();
-        return { ...verdict(exit, execution), execution_time_ms: Math.round(performance.now() - started) };
-      } finally {
-        await rm(directory, { recursive: true, force: true });
-      }
-    },
-    { signal: execution.signal },
-  );
+  execution.signal.throwIfAborted();
+  const started = performance.now();
+  const directory = await mkdtemp(join(tmpdir(), `rp-verifier-${process.pid}-`));
+  try {
+    const input = await prepare(execution, directory, used.packages);
+    const exit = await runPython({
+      python: used,
+      script,
+      input,
+      directory: join(directory, 'home'),
+      timeout_ms: execution.timeout_seconds * 1000,
+      signal: execution.signal,
+    });
+    execution.signal.throwIfAborted();
+    return { ...verdict(exit, execution), execution_time_ms: Math.round(performance.now() - started) };
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
 }
 
 async function prepare(

@@ -1,3 +1,4 @@
+import PQueue from 'p-queue';
 import { expect, test } from 'vitest';
 import { exportedTasks, noExportedTasks, scratchDatabase } from './exported-tasks.ts';
 import { openScene, pickled } from './scene.ts';
@@ -8,8 +9,9 @@ test.skipIf(noExportedTasks !== null)(
   'every verifier of the exported tasks finds all of the interface it is written for',
   async () => {
     const args = pickled([], { final_answer: 'It is $1,200 at Hotel Zürich.' });
-    const outcomes = await Promise.all(
-      exportedTasks().map(async ({ key, verifier_func }) => {
+    const some = new PQueue({ concurrency: 4 });
+    const outcomes = await some.addAll(
+      exportedTasks().map(({ key, verifier_func }) => async () => {
         const { seed, changes } = scratchDatabase(verifier_func);
         using scene = openScene(seed, changes);
         const { success, error, result, stdout } = await scene.run(verifier_func, { args });
