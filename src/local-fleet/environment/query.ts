@@ -72,6 +72,8 @@ export function describeTables(connection: Connection): TableDescription[] {
       notnull: notNull !== 0,
       default_value: defaultValue,
       primary_key: Number(primaryKey) > 0,
+      // Its place in the key, from 1: the vendor's SDK asks for it when it compares tables with a key of several columns.
+      pk: Number(primaryKey),
     })),
   }));
 }
