@@ -51,6 +51,8 @@ export interface QueueNames {
   groups(run: string): string;
   /** STREAM, capped: each delivered result of a run, for followers. */
   deliveries(run: string): string;
+  /** HASH with TTL: what holds creations back at a provider that refused one; absent: nothing does. */
+  gate(provider: string): string;
   /** STRING with TTL: heartbeat record of a worker process. */
   worker(worker: string): string;
   /** Base of a BullMQ queue's keys; a job's hash is `<base><job id>`. */
@@ -83,6 +85,7 @@ export function queueNames(prefix: string = defaultPrefix): QueueNames {
     payload: (episode: string, nonce: string) => key('payload', episode, nonce),
     groups: (run: string) => key('groups', run),
     deliveries: (run: string) => key('deliveries', run),
+    gate: (provider: string) => key('gate', provider),
     worker: (worker: string) => key('worker', worker),
     queueBase: (queue: string) => key(queue, ''),
   });

@@ -1,4 +1,11 @@
 export { createControl, type Control, type PolicyChange } from './control.ts';
+export {
+  createCreationGate,
+  defaultCreationPace,
+  type CreationGateOptions,
+  type CreationPace,
+  type SharedCreationGate,
+} from './creation-gate.ts';
 export { startControlListener, type ControlListener, type ControlListenerOptions } from './listener.ts';
 export { noPolicyRecord, type PolicyRecord } from './policy-record.ts';
 export { PolicyView } from './policy-view.ts';
