@@ -194,7 +194,8 @@ export class Creation {
     } catch (error) {
       await removeInstance(this.#parts, created.instance_id, this.#runId);
       signal.throwIfAborted();
-      throw createFailure(error, task.env_key);
+      const isLate = error instanceof FleetApiError && error.kind === 'timeout';
+      throw isLate ? bootTimeout(boot_seconds, reasonOf(error), error) : createFailure(error, task.env_key);
     }
   }
 
