@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** The reason an operation's signal is aborted with when its time is up. */
@@ -22,6 +23,8 @@ export async function capped<T>(
 ): Promise<T> {
   signal.throwIfAborted();
   const controller = new AbortController();
+  // The SDK adds a listener for each request of the operation and leaves them there.
+  setMaxListeners(1_000, controller.signal);
   // A long-lived signal is left without listeners: an operation has a signal of its own.
   const abort = (): void => controller.abort(signal.reason);
   signal.addEventListener('abort', abort, { once: true });

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import type { Dispatcher } from 'undici';
 import type { FleetTask, ToolDefinition } from '../../contracts/index.ts';
 import type { Logger } from '../../observe/index.ts';
@@ -75,6 +76,7 @@ class McpToolSet implements ToolSet {
     const dispatcher = options.dispatcher ?? this.#ownAgent!;
     this.#endpoints = options.endpoints.map((url) => new Endpoint({ url, headers, dispatcher, timings }));
     this.#redacted = withoutSecrets(headers);
+    setMaxListeners(1_000, this.#closed.signal);
   }
 
   async list(options: ToolCallOptions): Promise<readonly ToolDefinition[]> {

@@ -1,47 +1,10 @@
-import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
-import { EpisodeError } from '../../../src/contracts/index.ts';
-import { openToolSet, type ToolSet, type ToolSetOptions } from '../../../src/fleet/mcp/tool-set.ts';
-import { silentLogger } from '../../../src/observe/index.ts';
-import { startToolServer, tool, type ToolServer } from './tool-server.ts';
-
-const soon = { timeout_ms: 20_000, signal: new AbortController().signal };
-
-function toolsOf(
-  servers: readonly (ToolServer | string)[],
-  more: Partial<Omit<ToolSetOptions, 'endpoints'>> = {},
-): ToolSet {
-  return openToolSet({
-    endpoints: servers.map((server) => (typeof server === 'string' ? server : server.url)),
-    headers: { authorization: 'Bearer sk_very_secret' },
-    modality: 'tool_use',
-    log: silentLogger,
-    isGone: async () => false,
-    ...more,
-    timings: { backoff_ms: [10, 20], ...more.timings },
-  });
-}
+import type { ToolSet } from '../../../src/fleet/mcp/tool-set.ts';
+import { startToolServer, tool } from './tool-server.ts';
+import { failureOf, freePort, soon, toolsOf } from './tool-sets.ts';
 
 async function names(set: ToolSet, options = soon): Promise<string[]> {
   return (await set.list(options)).map(({ function: { name } }) => name);
-}
-
-/** A port where nobody listens. */
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
-
-async function failureOf(promise: Promise<unknown>): Promise<EpisodeError['failure']> {
-  const error = await promise.then(
-    () => null,
-    (reason: unknown) => reason,
-  );
-  expect(error).toBeInstanceOf(EpisodeError);
-  return (error as EpisodeError).failure;
 }
 
 const kinds = [

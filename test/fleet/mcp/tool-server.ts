@@ -16,7 +16,14 @@ export interface ToolServerOptions {
   /** Read at every list, so that a test can change it. */
   readonly tools?: () => readonly Tool[];
   readonly pageSize?: number;
-  readonly call?: (name: string, args: Record<string, unknown>, attempt: number) => unknown;
+  /** `closeStream` ends the event stream of the call, as a server does that lets its clients poll. */
+  readonly call?: (
+    name: string,
+    args: Record<string, unknown>,
+    closeStream: (() => void) | undefined,
+  ) => unknown;
+  /** What a request waits for before the server sees it. */
+  readonly hold?: (message: Message) => Promise<void> | undefined;
   /** true = the fault answered (or will never answer) this request; the server does not see it. */
   readonly fault?: (request: IncomingMessage, response: ServerResponse, message: Message) => boolean;
 }
@@ -60,7 +67,6 @@ export async function startToolServer(options: ToolServerOptions = {}): Promise<
   const seen: string[] = [];
   const carriedOut: string[] = [];
   const headers: IncomingMessage['headers'][] = [];
-  let calls = 0;
 
   function mcpServer(): Server {
     const server = new Server({ name: 'tools', version: '1' }, { capabilities: { tools: {} } });
@@ -71,12 +77,12 @@ export async function startToolServer(options: ToolServerOptions = {}): Promise<
       const next = from + options.pageSize;
       return { tools: all.slice(from, next), ...(next < all.length && { nextCursor: String(next) }) };
     });
-    server.setRequestHandler(CallToolRequestSchema, async ({ params }) => {
+    server.setRequestHandler(CallToolRequestSchema, async ({ params }, { closeSSEStream }) => {
       carriedOut.push(params.name);
-      const answer = options.call?.(params.name, params.arguments ?? {}, ++calls) ?? {
+      const answer = options.call?.(params.name, params.arguments ?? {}, closeSSEStream) ?? {
         content: [{ type: 'text', text: JSON.stringify(params.arguments ?? {}) }],
       };
-      return (await answer) as { content: [] };
+      return Promise.resolve(answer);
     });
     return server;
   }
@@ -97,7 +103,7 @@ export async function startToolServer(options: ToolServerOptions = {}): Promise<
         sessions.delete(session);
       },
     });
-    await mcpServer().connect(transport as Parameters<Server['connect']>[0]);
+    await mcpServer().connect(transport);
     return transport;
   }
 
@@ -106,6 +112,7 @@ export async function startToolServer(options: ToolServerOptions = {}): Promise<
       headers.push(request.headers);
       const body = await bodyOf(request);
       seen.push(`${request.method} ${body?.method ?? ''}`.trim());
+      await options.hold?.(body ?? {});
       if (options.fault?.(request, response, body ?? {})) return;
       const transport = await transportFor(request);
       if (transport === undefined) {
