@@ -16,9 +16,10 @@ const file = new URL('../../../examples/bike-workshop.json', import.meta.url);
 const { tasks: exported } = JSON.parse(await readFile(file, 'utf8')) as { tasks: unknown[] };
 
 export const tasks: readonly FleetTask[] = exported.map((task) => {
-  const { task: read, faults } = normaliseTask(task);
-  if (read?.kind !== 'fleet') throw new Error(`not a fleet task: ${JSON.stringify(faults)}`);
-  return read;
+  const read = normaliseTask(task);
+  if (!('task' in read) || read.task.kind !== 'fleet')
+    throw new Error(`no fleet task: ${JSON.stringify(read)}`);
+  return read.task;
 });
 
 export function taskOf(key: string): FleetTask {
