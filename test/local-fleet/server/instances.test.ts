@@ -83,6 +83,16 @@ describe('an instance', () => {
     expect(ended).toHaveBeenCalledWith(instance);
   });
 
+  it('that is deleted while it is made leaves no files either', async () => {
+    const made = instances.create(plan);
+    const [instance] = instances.live();
+    const refused = expect(made).rejects.toThrow('was deleted while it was created');
+    await instances.close();
+    await refused;
+    expect(instance?.status).toBe('stopped');
+    expect(await readdir(directory)).toEqual([]);
+  });
+
   it('is remembered as failed when it cannot be made', async () => {
     const broken = { ...notesEnvironment, open: () => Promise.reject(new Error('no seed')) };
     await expect(instances.create({ ...plan, environment: broken })).rejects.toThrow('no seed');

@@ -40,7 +40,8 @@ export function openExchange(request: IncomingMessage, response: ServerResponse,
 export async function readJson({ request }: Exchange): Promise<unknown> {
   const parts: Buffer[] = [];
   let size = 0;
-  for await (const part of request as AsyncIterable<Buffer>) {
+  // The request stays open when it is left early: its connection still has to carry the refusal.
+  for await (const part of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
     size += part.length;
     if (size > bodyLimit) throw new Refusal(413, 'Request Entity Too Large', { connection: 'close' });
     parts.push(part);

@@ -36,7 +36,8 @@ export class Instances {
   readonly #live = new Map<string, Instance>();
   readonly #ended = new Map<string, Instance>();
   readonly #timers = new Map<string, NodeJS.Timeout>();
-  readonly #ending = new Set<Promise<void>>();
+  /** Creations and endings under way. */
+  readonly #moving = new Set<Promise<unknown>>();
   #closed = false;
 
   constructor(options: InstancesOptions) {
@@ -68,25 +69,7 @@ export class Instances {
     const instance = new Instance(randomBytes(6).toString('hex'), plan);
     this.#live.set(instance.id, instance);
     made(instance.id);
-    const own = join(directory, instance.id);
-    try {
-      await mkdir(own, { recursive: true });
-      const database = await plan.environment.open({
-        directory: own,
-        data_key: plan.data_key,
-        variables: plan.variables,
-      });
-      if (!instance.live) {
-        await database[Symbol.asyncDispose]();
-        await rm(own, { recursive: true, force: true });
-        throw new Refusal(503, `Instance '${instance.id}' was deleted while it was created`);
-      }
-      instance.start(database);
-    } catch (error) {
-      await this.end(instance, 'error', 'it could not be created');
-      throw error;
-    }
-    this.#watch(instance);
+    await this.#follow(this.#start(instance, join(directory, instance.id)));
     return instance;
   }
 
@@ -101,10 +84,7 @@ export class Instances {
       clearTimeout(this.#timers.get(instance.id));
       this.#timers.delete(instance.id);
       this.#options.log.debug({ instance: instance.id, why }, 'local fleet: an instance ended');
-      const ending = this.#remove(instance, status);
-      this.#ending.add(ending);
-      void ending.finally(() => this.#ending.delete(ending));
-      await ending;
+      await this.#follow(this.#remove(instance, status));
     }
   }
 
@@ -117,11 +97,38 @@ export class Instances {
     return instance.heartbeat.getTime() + heartbeat_interval * 1_000;
   }
 
-  /** Ends all, and waits for those that are ending already. */
+  /** Ends all, and waits for what is under way. */
   async close(): Promise<void> {
     this.#closed = true;
     await Promise.all(this.live().map((instance) => this.end(instance, 'stopped', 'the server closes')));
-    await Promise.all(this.#ending);
+    await Promise.allSettled(this.#moving);
+  }
+
+  async #follow(move: Promise<void>): Promise<void> {
+    this.#moving.add(move);
+    try {
+      await move;
+    } finally {
+      this.#moving.delete(move);
+    }
+  }
+
+  async #start(instance: Instance, directory: string): Promise<void> {
+    const { environment, data_key, variables } = instance.plan;
+    try {
+      await mkdir(directory, { recursive: true });
+      const database = await environment.open({ directory, data_key, variables });
+      if (!instance.live) {
+        await database[Symbol.asyncDispose]();
+        await rm(directory, { recursive: true, force: true });
+        throw new Refusal(503, `Instance '${instance.id}' was deleted while it was created`);
+      }
+      instance.start(database);
+    } catch (error) {
+      await this.end(instance, 'error', 'it could not be created');
+      throw error;
+    }
+    this.#watch(instance);
   }
 
   async #remove(instance: Instance, status: 'stopped' | 'error'): Promise<void> {

@@ -71,6 +71,8 @@ export class McpEndpoints {
       return rpcError(exchange, 405, -32_000, 'Method not allowed.');
     }
     const message = exchange.method === 'POST' ? await readJson(exchange) : undefined;
+    // It may have ended meanwhile, and a session opened now would outlive it.
+    if (instance.status !== 'running') throw new BadGateway();
     const session = await this.#sessionFor(exchange, message, instance, endpoint);
     if (session === null) return;
     const call = toolCallOf(message);

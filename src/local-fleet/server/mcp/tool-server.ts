@@ -71,12 +71,12 @@ export function createToolServer(instance: Instance, endpoint: EndpointName, fau
     return { tools: toolsOf(instance, endpoint) as unknown as Tool[] };
   });
   server.setRequestHandler(CallToolRequestSchema, async ({ params }, { signal }) => {
-    const ending = AbortSignal.any([signal, instance.ended]);
     const call = { ...occasion, tool: params.name };
-    if (faults.take('tool_hang', call) !== undefined) await aborted(ending);
+    // Closing the session aborts the signal, and an instance that ends closes its sessions.
+    if (faults.take('tool_hang', call) !== undefined) await aborted(signal);
     const slow = faults.take('tool_slow', call);
-    if (slow !== undefined) await delay(slow.ms, undefined, { signal: ending }).catch(() => undefined);
-    if (ending.aborted) return failed('the call was given up');
+    if (slow !== undefined) await delay(slow.ms, undefined, { signal }).catch(() => undefined);
+    if (signal.aborted) return failed('the call was given up');
     return callTool(instance, endpoint, params.name, params.arguments ?? {});
   });
   return server;

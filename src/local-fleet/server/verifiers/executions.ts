@@ -38,10 +38,14 @@ export class Executions {
     response: ServerResponse,
     instance: Instance,
   ): Promise<VerifierOutcome> {
-    const left = new AbortController();
-    const leave = (): void => left.abort();
-    response.once('close', leave);
-    const signal = AbortSignal.any([left.signal, instance.ended, this.#closing.signal]);
+    // By hand: what AbortSignal.any leaves with a signal that lives as long as the server stays there.
+    const stopping = new AbortController();
+    const { signal } = stopping;
+    const stop = (): void => stopping.abort();
+    const reasons = [instance.ended, this.#closing.signal];
+    if (response.destroyed || reasons.some(({ aborted }) => aborted)) stop();
+    response.once('close', stop);
+    for (const reason of reasons) reason.addEventListener('abort', stop);
     const givenUp = (): VerifierOutcome =>
       failedOutcome('ExecutionAborted', `Instance '${instance.id}' ended or nobody waited any more`);
     try {
@@ -54,7 +58,8 @@ export class Executions {
       const { name, message } = error instanceof Error ? error : new Error(String(error));
       return failedOutcome(name, message);
     } finally {
-      response.off('close', leave);
+      response.off('close', stop);
+      for (const reason of reasons) reason.removeEventListener('abort', stop);
     }
   }
 
