@@ -17,6 +17,12 @@ export function exportedTasks(): ExportedTask[] {
   return JSON.parse(readFileSync(file, 'utf8')) as ExportedTask[];
 }
 
+/** Tables whose key has several columns, as the verifiers' comments tell. */
+const compositeKeys: Readonly<Record<string, readonly string[]>> = {
+  wishlist_lists: ['user_id', 'list_name'],
+  saved_properties: ['user_id', 'hotel_id', 'list_name'],
+};
+
 /**
  * A schema in which a verifier's queries run: every table it names, each with every column it could mean. The change is a
  * new row in every table, so that it goes on after it has looked for one.
@@ -28,16 +34,17 @@ export function scratchDatabase(source: string): { seed: string; changes: string
     ...named(/find_new_entries\(\s*["'](\w+)["']/g),
     ...named(/["']table["']:\s*["'](\w+)["']/g),
   ]);
-  const columns = [...new Set(named(/["']([a-z][a-z0-9_]{0,60})["']/g))].filter((name) => name !== 'id');
-  const quoted = columns.map((name) => `"${name}"`).join(', ');
+  const words = [...named(/["']([a-z][a-z0-9_]{0,60})["']/g), ...Object.values(compositeKeys).flat()];
+  const columns = [...new Set(words)].filter((name) => name !== 'id');
+  const quoted = ['id', ...columns].map((name) => `"${name}"`).join(', ');
   const row = (table: string, id: number): string =>
     `INSERT INTO "${table}" VALUES (${[id, ...columns.map(() => `'${id}'`)].join(', ')});`;
   return {
     seed: [...tables]
-      .map(
-        (table) =>
-          `CREATE TABLE "${table}" (id INTEGER PRIMARY KEY${quoted && `, ${quoted}`}); ${row(table, 1)}`,
-      )
+      .map((table) => {
+        const key = compositeKeys[table] ?? ['id'];
+        return `CREATE TABLE "${table}" (${quoted}, PRIMARY KEY (${key.join(', ')})); ${row(table, 1)}`;
+      })
       .join('\n'),
     changes: [...tables].map((table) => row(table, 2)).join('\n'),
   };

@@ -208,6 +208,13 @@ def verify(env):
     expect(outcome.stdout).toMatch(/x\nlast\n$/);
   });
 
+  test('text that is no Unicode can be printed', async () => {
+    expect(await scene.run('def verify(env):\n    print("\\ud800 Zürich")\n    return 1')).toMatchObject({
+      result: 1,
+      stdout: '\\ud800 Zürich\n',
+    });
+  });
+
   test('the environment: no variable of this process, no key', async () => {
     process.env['FLEET_API_KEY'] = 'sk_secret';
     try {

@@ -39,6 +39,8 @@ class _Run:
 def main(answer_descriptor: int) -> None:
     request = json.load(sys.stdin)
     sys.stdin.close()
+    # What a policy wrote may hold half a surrogate pair, and a verifier that prints it must still grade.
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     # The library for what a verifier imports later; what lies beside this file is imported by now.
     library = os.path.dirname(os.__file__)
     drop_privileges((library, os.path.dirname(sqlite3.__file__), *(request[k] for k in ("bundle", "seed", "current"))))
