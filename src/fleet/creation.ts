@@ -61,6 +61,10 @@ export class Creation {
     for (;;) {
       signal.throwIfAborted();
       const ticket = await this.#enter();
+      if (signal.aborted) {
+        await this.#tell(ticket, new Error('aborted'));
+        throw signal.reason;
+      }
       const started = performance.now();
       const outcome = await this.#post();
       const took = performance.now() - started;

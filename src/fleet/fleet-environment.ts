@@ -107,7 +107,15 @@ export class FleetEnvironment implements Environment {
 
   async verify(request: VerifierRequest): Promise<VerifierAnswer> {
     const { task, known } = this.#options;
-    return executeVerifier({ client: this.#parts.client, known, task, instance_id: this.id, request });
+    let answer: VerifierAnswer | undefined;
+    try {
+      const { client } = this.#parts;
+      answer = await executeVerifier({ client, known, task, instance_id: this.id, request });
+      return answer;
+    } finally {
+      // Whether it is still there is to be asked anew, then.
+      if (answer?.success !== true) this.#askedAt = Number.NEGATIVE_INFINITY;
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

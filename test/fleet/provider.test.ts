@@ -193,6 +193,19 @@ describe('a Fleet environment', () => {
     });
   });
 
+  it('is asked for anew after a verifier that failed', async () => {
+    await using provider = providerWith({ timings: { stateFresh: 60_000 } });
+    await using client = new FleetClient({ baseUrl: fleet.url, apiKey: key });
+    await using environment = await provider.create(
+      environmentRequest({ verifier_code: 'def verify(env):\n    return 1\n' }),
+    );
+    expect(await environment.state()).toBe('running');
+    await client.deleteInstance(environment.id);
+    const graded = { final_answer: null, conversation: [], timeout_seconds: 30, signal: call.signal };
+    expect(await environment.verify(graded)).toMatchObject({ success: false });
+    expect(await environment.state()).toBe('gone');
+  });
+
   it('takes an end that came before its deletion for deleted', async () => {
     fleet.faults.add({ kind: 'delete_missing' });
     await withEnvironment(environmentRequest(), () => undefined);

@@ -29,7 +29,9 @@ const lasting: ReadonlySet<FleetApiErrorKind> = new Set([
  * environment, since its message names both ("Version 'v9' not found for environment 'x'").
  */
 function kindOf(status: number, errorType: string | null, words: string): FleetApiErrorKind {
-  const has = (...parts: string[]): boolean => parts.every((part) => words.includes(part));
+  // Without names in quotes: an environment may be called "conversion" or "region".
+  const said = words.replace(/(?<!\w)'[^']*'(?!\w)/g, "''");
+  const has = (...parts: string[]): boolean => parts.every((part) => said.includes(part));
   if (errorType === 'instance_limit_exceeded') return 'instance_limit';
   if (status === 401) return 'authentication';
   if (status === 403 && has('instance limit')) return 'instance_limit';
@@ -40,7 +42,7 @@ function kindOf(status: number, errorType: string | null, words: string): FleetA
   }
   if (status === 400) {
     if (has('region') && (has('not supported') || has('unsupported'))) return 'region';
-    if (has('version', 'not found')) return 'version_not_found';
+    if (/\bversion\b/.test(said) && has('not found')) return 'version_not_found';
     if (has('environment', 'not found') || has('env_key', 'not found')) return 'environment_not_found';
     return 'bad_request';
   }

@@ -1,6 +1,6 @@
-export { managerUrl, normalizeBaseUrl, withSlash } from './addresses.ts';
-export { FleetApiError, type FleetApiErrorKind } from './api-error.ts';
-export { FleetClient, type CallOptions } from './client.ts';
+export { withSlash } from './addresses.ts';
+export { FleetApiError } from './api-error.ts';
+export { FleetClient } from './client.ts';
 export { createBody, imageTypeOf } from './create-body.ts';
 export { deadlineAfter, graceAfter } from './deadline.ts';
 export { pause } from './pause.ts';

@@ -155,7 +155,7 @@ function answerOf(execution: Execution): VerifierAnswer {
       error === undefined || error === null
         ? null
         : {
-            type: textOf(told?.['type']) || 'Error',
+            type: textOf(told?.['type']),
             message: told === null ? textOf(error) : textOf(told['message']),
             traceback: textOf(told?.['traceback']),
           },

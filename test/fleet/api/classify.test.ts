@@ -29,6 +29,8 @@ describe('the kind of a refusal', () => {
     [400, 'unsupported region', 'region', false],
     [400, "Environment 'nope' not found", 'environment_not_found', false],
     [400, "env_key 'nope' not found", 'environment_not_found', false],
+    [400, "Environment 'version conversion' not found", 'environment_not_found', false],
+    [400, 'Environment conversion not found', 'environment_not_found', false],
     [400, "Version 'v9' not found for environment 'booking'", 'version_not_found', false],
     [400, 'ttl_seconds must be positive', 'bad_request', false],
     [422, [{ loc: ['body', 'env_key'], msg: 'field required' }], 'bad_request', false],
