@@ -1,8 +1,17 @@
 import { availableParallelism } from 'node:os';
 import type { Agent } from '../src/agents/agent.ts';
 import type { Settings } from '../src/config/index.ts';
-import { EpisodeError, type Lane, type Task } from '../src/contracts/index.ts';
+import {
+  EpisodeError,
+  type CreationGate,
+  type Lane,
+  type Reaper,
+  type Task,
+  type TaskKind,
+} from '../src/contracts/index.ts';
 import type { LaneParts } from '../src/episode/ports.ts';
+import { createFleetProvider } from '../src/fleet/index.ts';
+import type { EnvironmentProvider } from '../src/fleet/environment.ts';
 import type { Grader } from '../src/grading/grader.ts';
 import type { Logger } from '../src/observe/index.ts';
 import type { SandboxProvider } from '../src/sandbox/sandbox.ts';
@@ -21,8 +30,31 @@ export function sandboxProviderOf(
   });
 }
 
+/** Creations are let through at once: for who only looks or removes. */
+const noGate: CreationGate = {
+  enter: async (signal) => {
+    signal.throwIfAborted();
+    const nothing = async (): Promise<void> => {};
+    return { passed: nothing, refused: nothing, left: nothing };
+  },
+};
+
+/** The Fleet service of the settings; null where none is named. */
+export function fleetProviderOf(
+  settings: Settings,
+  log: Logger,
+  gate: CreationGate = noGate,
+): EnvironmentProvider | null {
+  const { baseUrl, apiKey } = settings.fleet;
+  return apiKey === null ? null : createFleetProvider({ baseUrl, apiKey, gate, log });
+}
+
 /** Lanes this version can serve, in the order a probe tries them. */
-export const servable = ['claude_code-docker', 'claude_code-local'] as const satisfies readonly Lane[];
+export const servable = [
+  'claude_code-docker',
+  'claude_code-local',
+  'fleet',
+] as const satisfies readonly Lane[];
 
 /** A worker has no lane it could serve, and why for each. */
 export class NoLaneError extends Error {
@@ -36,43 +68,73 @@ export class NoLaneError extends Error {
   }
 }
 
-export interface ServedLane {
-  readonly provider: SandboxProvider;
-  readonly cli_binary: string;
-}
+/** What a lane's episodes act in. */
+export type ServedLane =
+  | { readonly provider: SandboxProvider; readonly cli_binary: string }
+  | { readonly provider: null; readonly cli_binary: null; readonly environments: EnvironmentProvider };
 
 export type ServedLanes = ReadonlyMap<Lane, ServedLane> & AsyncDisposable;
+
+/** Who removes what the episodes of a lane may leave behind. */
+export function reaperOf(lane: ServedLane): Reaper & AsyncDisposable {
+  return lane.provider ?? lane.environments;
+}
+
+export interface LanesOptions {
+  readonly settings: Settings;
+  readonly log: Logger;
+  /** What Fleet creations pass; default: nothing holds them. */
+  readonly gate?: CreationGate;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Lanes to be tried where none was named. */
+function candidatesOf({ worker, fleet }: Settings): Lane[] {
+  return servable.filter(
+    (lane) =>
+      (lane !== 'claude_code-local' || worker.allowLocal) && (lane !== 'fleet' || fleet.apiKey !== null),
+  );
+}
+
+/** Makes sure that a lane works here; rejects with why it does not. */
+async function openLane(lane: Lane, { settings, log, gate, signal }: LanesOptions): Promise<ServedLane> {
+  if (lane === 'fleet') {
+    const environments = fleetProviderOf(settings, log, gate);
+    if (environments === null) throw new Error('FLEET_API_KEY is not set');
+    return probed({ provider: null, cli_binary: null, environments }, signal);
+  }
+  if (lane === 'claude_code-e2b') throw new Error('this version does not serve it yet');
+  const cli_binary = await findClaudeCli(settings.sandbox.claudeCli);
+  const name = lane === 'claude_code-docker' ? 'docker' : 'local';
+  return probed({ provider: sandboxProviderOf(settings, name, log), cli_binary }, signal);
+}
+
+async function probed(lane: ServedLane, signal: AbortSignal | undefined): Promise<ServedLane> {
+  try {
+    await (lane.provider ?? lane.environments).probe(signal);
+    return lane;
+  } catch (error) {
+    await reaperOf(lane)[Symbol.asyncDispose]();
+    throw error;
+  }
+}
 
 /**
  * Finds out which lanes this machine can serve. Lanes that were asked for by name must all work, or it rejects with why;
  * without names it takes those that work, `claude_code-local` only where it is allowed.
  */
-export async function probeLanes(
-  settings: Settings,
-  log: Logger,
-  signal?: AbortSignal,
-): Promise<ServedLanes> {
+export async function probeLanes(options: LanesOptions): Promise<ServedLanes> {
+  const { settings, log } = options;
   const asked = settings.worker.lanes;
-  const candidates =
-    asked ?? servable.filter((lane) => lane !== 'claude_code-local' || settings.worker.allowLocal);
   const served = new Map<Lane, ServedLane>();
   const reasons: string[] = [];
   const closeAll = async (): Promise<void> => {
-    for (const { provider } of served.values()) await provider[Symbol.asyncDispose]();
+    for (const lane of served.values()) await reaperOf(lane)[Symbol.asyncDispose]();
   };
-  for (const lane of candidates) {
-    if (!(servable as readonly Lane[]).includes(lane)) {
-      reasons.push(`${lane}: this version does not serve it yet`);
-      continue;
-    }
-    const name = lane === 'claude_code-docker' ? 'docker' : 'local';
-    const provider = sandboxProviderOf(settings, name, log);
+  for (const lane of asked ?? candidatesOf(settings)) {
     try {
-      const cli_binary = await findClaudeCli(settings.sandbox.claudeCli);
-      await provider.probe(signal);
-      served.set(lane, { provider, cli_binary });
+      served.set(lane, await openLane(lane, options));
     } catch (error) {
-      await provider[Symbol.asyncDispose]();
       reasons.push(`${lane}: ${error instanceof Error ? error.message : String(error)}`);
     }
   }
@@ -81,32 +143,32 @@ export async function probeLanes(
     if (asked === null && !settings.worker.allowLocal) {
       reasons.push('claude_code-local: not allowed (--allow-local; it does not isolate)');
     }
+    if (asked === null && settings.fleet.apiKey === null) reasons.push('fleet: FLEET_API_KEY is not set');
     throw new NoLaneError(reasons);
   }
   for (const reason of reasons) log.warn({ reason }, 'lane not served');
   return Object.assign(served, { [Symbol.asyncDispose]: closeAll });
 }
 
-/** Episodes at once without a setting: agents mostly wait for their policy, and their starts are gated. */
-export function defaultConcurrency(): number {
-  return 4 * availableParallelism();
+/** Episodes at once without a setting: agents mostly wait for their policy; those with a CLI cost most at their start. */
+export function defaultConcurrency(lane: Lane): number {
+  return (lane === 'fleet' ? 16 : 4) * availableParallelism();
 }
 
 /** Episodes at once on a lane. */
 export function concurrencyOf(lane: Lane, settings: Settings): number {
   const { everyLane, byLane } = settings.worker.concurrency;
-  return byLane[lane] ?? everyLane ?? defaultConcurrency();
+  return byLane[lane] ?? everyLane ?? defaultConcurrency(lane);
 }
 
+/** Who acts for a kind of task and who grades it. */
+export type KindParts = Readonly<Record<TaskKind, { readonly agent: Agent; readonly grader: Grader }>>;
+
 /** How a task is run, given the lane its job came from. */
-export function partsOf(
-  served: ServedLanes,
-  agent: Agent,
-  grader: Grader,
-): (task: Task, lane: Lane) => LaneParts {
+export function partsOf(served: ServedLanes, kinds: KindParts): (task: Task, lane: Lane) => LaneParts {
   return (task, lane) => {
     const found = served.get(lane);
-    if (found === undefined || task.kind !== 'claude_code') {
+    if (found === undefined || (lane === 'fleet') !== (task.kind === 'fleet')) {
       throw new EpisodeError({
         class: 'task',
         phase: 'boot',
@@ -114,6 +176,6 @@ export function partsOf(
         message: `a task of kind ${task.kind} cannot run on the lane ${lane}`,
       });
     }
-    return { ...found, agent, grader };
+    return { ...found, ...kinds[task.kind] };
   };
 }

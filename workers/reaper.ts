@@ -1,6 +1,7 @@
 import type { Logger } from '../src/observe/index.ts';
 import { createQueue, type QueueOptions, type RolloutQueue } from '../src/queue/index.ts';
 import type { Reaper, ReapReport } from '../src/contracts/index.ts';
+import { reaperOf, type ServedLanes } from './lanes.ts';
 import { findDeadDirectories, removeDirectories } from './runtime-directory.ts';
 
 const everyMs = 60_000;
@@ -41,7 +42,7 @@ export async function reapOnce(target: ReapTarget): Promise<ReapReport> {
 export async function startReaper(options: {
   readonly queue: QueueOptions;
   readonly pool: string;
-  readonly served: ReadonlyMap<unknown, { readonly provider: Reaper }>;
+  readonly served: ServedLanes;
   readonly log: Logger;
 }): Promise<AsyncDisposable> {
   const { log } = options;
@@ -50,7 +51,7 @@ export async function startReaper(options: {
     try {
       const report = await reapOnce({
         pool: options.pool,
-        providers: [...options.served.values()].map(({ provider }) => provider),
+        providers: [...options.served.values()].map(reaperOf),
         queue,
       });
       if (report.removed.length > 0)

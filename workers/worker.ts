@@ -1,9 +1,9 @@
-import { createClaudeCodeAgent, createStartGate } from '../src/agents/index.ts';
+import { createAgent, createStartGate } from '../src/agents/index.ts';
 import type { Settings } from '../src/config/index.ts';
 import type { Lane } from '../src/contracts/index.ts';
 import { createEpisodeProcessor } from '../src/episode/index.ts';
 import { createGateway, probePolicy, type PolicyProbe } from '../src/gateway/index.ts';
-import { createCommandGrader } from '../src/grading/index.ts';
+import { createCommandGrader, createVerifierGrader } from '../src/grading/index.ts';
 import type { Logger } from '../src/observe/index.ts';
 import {
   newWorkerId,
@@ -14,7 +14,7 @@ import {
   type EpisodeWorker,
   type QueueOptions,
 } from '../src/queue/index.ts';
-import { startControlListener } from '../src/queue/control/index.ts';
+import { createCreationGate, startControlListener } from '../src/queue/control/index.ts';
 import { concurrencyOf, partsOf, probeLanes } from './lanes.ts';
 import { startReaper } from './reaper.ts';
 import { makeRuntimeDirectory } from './runtime-directory.ts';
@@ -71,7 +71,13 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
 
   try {
     const policy = await probePolicies(options);
-    const served = keep(await probeLanes(settings, log, options.signal));
+    const gate =
+      settings.fleet.apiKey === null
+        ? undefined
+        : keep(await createCreationGate({ ...options.queue, provider: 'fleet' }));
+    const served = keep(
+      await probeLanes({ settings, log, signal: options.signal, ...(gate === undefined ? {} : { gate }) }),
+    );
     const control = keep(await startControlListener(options.queue));
     const runtime = keep(await makeRuntimeDirectory(id, settings.redis.prefix));
     const gateway = keep(
@@ -88,10 +94,19 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
         log,
       }),
     );
-    const agent = createClaudeCodeAgent({ startGate: createStartGate(options.cliStarts) });
+    const agentParts = {
+      startGate: createStartGate(options.cliStarts),
+      toolMode: toolModeOf(settings, policy),
+    };
     const process = createEpisodeProcessor({
       sessions: gateway,
-      partsFor: partsOf(served, agent, createCommandGrader()),
+      partsFor: partsOf(served, {
+        claude_code: { agent: createAgent('claude_code', agentParts), grader: createCommandGrader() },
+        fleet: {
+          agent: createAgent('fleet', agentParts),
+          grader: createVerifierGrader({ partialReward: settings.fleet.partialReward }),
+        },
+      }),
       policy: () => ({
         model: policy.model,
         logprobs_mode: policy.logprobs_mode,
@@ -136,6 +151,13 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
     await closeParts();
     throw error;
   }
+}
+
+/** How the policy calls tools: as it was told, else by the engine's parser where the engine takes tools. */
+function toolModeOf(settings: Settings, policy: PolicyProbe): 'native' | 'text' {
+  const { toolMode } = settings.fleet;
+  if (toolMode !== 'auto') return toolMode;
+  return policy.tools ? 'native' : 'text';
 }
 
 /** Asks every replica what it is: all must serve the model, and all must return ids and logprobs. Gives the first's answers. */

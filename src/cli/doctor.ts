@@ -1,5 +1,7 @@
 import { Command } from 'commander';
+import { fleetProviderOf } from '../../workers/lanes.ts';
 import { probePolicy } from '../gateway/index.ts';
+import { probePython } from '../local-fleet/index.ts';
 import { createLogger } from '../observe/index.ts';
 import { connectFailFast } from '../queue/index.ts';
 import { claudeCliVersion, DockerProvider, findClaudeCli, readClaudeCliVersion } from '../sandbox/index.ts';
@@ -139,6 +141,16 @@ async function cli(settings: Settings): Promise<Finding[]> {
   ];
 }
 
+async function fleet(settings: Settings): Promise<Finding[] | string> {
+  await using provider = fleetProviderOf(settings, createLogger({ level: 'silent' }));
+  if (provider !== null) {
+    await provider.probe();
+    return `${settings.fleet.baseUrl ?? "the vendor's service"} takes the key`;
+  }
+  const python = await probePython();
+  return `no FLEET_API_KEY: run brings a local Fleet, whose verifiers run in Python ${python.version}`;
+}
+
 export function doctorCommand(): Command {
   return withSettings(new Command('doctor'), 'policyUrl', 'model', 'image')
     .description('look at everything an episode needs, and say what to change')
@@ -150,6 +162,7 @@ export function doctorCommand(): Command {
         ...(await look('redis', () => redis(settings))),
         ...(await look('docker', () => docker(settings))),
         ...(await look('claude code', () => cli(settings))),
+        ...(await look('fleet', () => fleet(settings))),
         ...(await policy(settings)),
       ];
       if (flags['json'] === true) {

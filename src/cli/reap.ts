@@ -1,7 +1,7 @@
 import { Command } from 'commander';
-import { sandboxProviderOf } from '../../workers/lanes.ts';
-import type { SandboxProvider } from '../sandbox/sandbox.ts';
+import { fleetProviderOf, sandboxProviderOf } from '../../workers/lanes.ts';
 import { reapOnce } from '../../workers/reaper.ts';
+import type { Reaper } from '../contracts/index.ts';
 import { openQueue } from './context.ts';
 import { settingsOf, withSettings } from './options.ts';
 
@@ -14,28 +14,30 @@ interface ReapFlags extends Record<string, unknown> {
 export function reapCommand(): Command {
   return withSettings(new Command('reap'), 'logLevel')
     .description(
-      'remove sandboxes, sockets and directories that dead workers of this pool left on this machine',
+      'remove what dead workers of this pool left: sandboxes, sockets and directories here, environments of the Fleet service',
     )
     .option('--run-id <id>', 'only those of this run')
-    .option('--all', "also those of living workers: ends this pool's running episodes on this machine")
+    .option('--all', "also those of living workers: ends this pool's running episodes")
     .option('--json', 'one JSON object')
     .action(async (flags: ReapFlags) => {
       const settings = settingsOf(flags);
       await using context = await openQueue(settings, 'warn');
-      const providers: SandboxProvider[] = [];
+      const providers = [
+        sandboxProviderOf(settings, 'local', context.log),
+        sandboxProviderOf(settings, 'docker', context.log),
+        fleetProviderOf(settings, context.log),
+      ].filter((provider) => provider !== null);
       const skipped: string[] = [];
       try {
-        for (const name of ['docker', 'local'] as const) {
-          const provider = sandboxProviderOf(settings, name, context.log);
-          providers.push(provider);
-        }
-        const [docker, local] = providers;
-        const usable = local === undefined ? [] : [local];
-        try {
-          await docker?.probe();
-          if (docker !== undefined) usable.push(docker);
-        } catch (error) {
-          skipped.push(error instanceof Error ? error.message : String(error));
+        const usable: Reaper[] = [];
+        for (const provider of providers) {
+          try {
+            await provider.probe();
+            usable.push(provider);
+          } catch (error) {
+            const why = error instanceof Error ? error.message : String(error);
+            skipped.push(`${provider.name} was not looked at: ${why}`);
+          }
         }
         const report = await reapOnce({
           pool: settings.redis.prefix,
@@ -48,7 +50,7 @@ export function reapCommand(): Command {
           process.stdout.write(`${JSON.stringify({ ...report, skipped })}\n`);
           return;
         }
-        for (const reason of skipped) process.stderr.write(`docker was not looked at: ${reason}\n`);
+        for (const reason of skipped) process.stderr.write(`${reason}\n`);
         for (const id of report.removed) process.stdout.write(`removed ${id}\n`);
         for (const { id, why } of report.kept) process.stdout.write(`kept ${id}: ${why}\n`);
         process.stdout.write(`${report.removed.length} removed, ${report.kept.length} kept\n`);

@@ -1,10 +1,10 @@
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { defaultConcurrency, sandboxProviderOf } from '../../workers/lanes.ts';
+import { concurrencyOf, probeLanes, reaperOf } from '../../workers/lanes.ts';
 import { reapOnce } from '../../workers/reaper.ts';
 import { startWorkerPool } from '../../workers/supervisor.ts';
 import type { Settings } from '../config/index.ts';
-import type { ResultSummary } from '../contracts/index.ts';
+import type { Lane, ResultSummary } from '../contracts/index.ts';
 import type { RunStatus } from '../queue/index.ts';
 import { BadUse, exitCodes, RunFailed } from './bad-use.ts';
 import { collectResults } from './collect-results.ts';
@@ -26,7 +26,9 @@ export interface WorkersOptions {
   readonly out: string;
   /** File of the results. */
   readonly path: string;
-  readonly sandbox: 'docker' | 'local';
+  readonly lanes: readonly Lane[];
+  /** Over this process's own environment, for the workers. */
+  readonly env: Readonly<Record<string, string | undefined>>;
   readonly processes: number;
   readonly allowUntrainable: boolean;
   readonly quiet: boolean;
@@ -80,7 +82,7 @@ async function withWorkers<T>(
   const pool = startWorkerPool({
     processes: options.processes,
     arguments: workerArguments(options),
-    env: { ...process.env, REDIS_URL: context.options.redisUrl, REDIS_URL_FILE: undefined },
+    env: { ...process.env, ...options.env, REDIS_URL: context.options.redisUrl, REDIS_URL_FILE: undefined },
     output,
     giveUpAfter,
     log: context.log,
@@ -107,11 +109,12 @@ async function withWorkers<T>(
   }
 }
 
-/** Removes the sandboxes and sockets of workers that were killed. */
-async function removeLeftovers({ settings, context, sandbox }: WorkersOptions): Promise<void> {
+/** Removes the sandboxes, environments and sockets of workers that were killed. */
+async function removeLeftovers({ settings, context }: WorkersOptions): Promise<void> {
   try {
-    await using provider = sandboxProviderOf(settings, sandbox, context.log);
-    await reapOnce({ pool: settings.redis.prefix, providers: [provider], queue: context.queue });
+    await using served = await probeLanes({ settings, log: context.log });
+    const providers = [...served.values()].map(reaperOf);
+    await reapOnce({ pool: settings.redis.prefix, providers, queue: context.queue });
   } catch (error) {
     process.stderr.write(
       `what killed workers left behind could not be removed (${(error as Error).message}): rollpool reap does it\n`,
@@ -119,17 +122,16 @@ async function removeLeftovers({ settings, context, sandbox }: WorkersOptions): 
   }
 }
 
-function workerArguments({ settings, sandbox, processes, allowUntrainable }: WorkersOptions): string[] {
-  const { everyLane, byLane } = settings.worker.concurrency;
-  const lane = `claude_code-${sandbox}` as const;
-  const total = byLane[lane] ?? everyLane ?? defaultConcurrency();
+function workerArguments({ settings, lanes, processes, allowUntrainable }: WorkersOptions): string[] {
+  const concurrency = lanes.map(
+    (lane) => `${lane}=${Math.max(1, Math.ceil(concurrencyOf(lane, settings) / processes))}`,
+  );
   return [
     'worker',
-    ...['--lanes', lane],
-    ...(sandbox === 'local' ? ['--allow-local'] : []),
+    ...['--lanes', lanes.join(',')],
+    ...(lanes.includes('claude_code-local') ? ['--allow-local'] : []),
     ...(allowUntrainable ? ['--allow-untrainable'] : []),
-    '--concurrency',
-    String(Math.max(1, Math.ceil(total / processes))),
+    ...['--concurrency', concurrency.join(',')],
     ...['--cli-starts', String(cliStartsOf({ processes }))],
     ...(settings.policy.urls.length === 0 ? [] : ['--policy-url', settings.policy.urls.join(',')]),
     ...(settings.policy.model === null ? [] : ['--model', settings.policy.model]),

@@ -6,9 +6,11 @@ import { probePolicies } from '../../workers/worker.ts';
 import type { Lane } from '../contracts/index.ts';
 import { addTasks, describeAdded, planTasks, runIdOf, withTaskFlags, type TaskFlags } from './add-tasks.ts';
 import type { RolloutQueue } from '../queue/index.ts';
-import { BadUse, exitCodes } from './bad-use.ts';
+import { createLogger } from '../observe/index.ts';
+import { exitCodes } from './bad-use.ts';
 import { openQueue } from './context.ts';
 import { settingsOf, wholeNumber, withSettings } from './options.ts';
+import { openRunFleet } from './run-fleet.ts';
 import { prepareOut } from './result-file.ts';
 import { printFailures, printResultTable } from './result-table.ts';
 import { runWorkers } from './run-workers.ts';
@@ -18,6 +20,7 @@ interface RunFlags extends TaskFlags {
   readonly sandbox: 'docker' | 'local';
   readonly processes: number;
   readonly out?: string;
+  readonly environments?: string;
   readonly allowUntrainable?: boolean;
 }
 
@@ -44,6 +47,7 @@ export function runCommand(): Command {
       Math.min(2, availableParallelism()),
     )
     .option('--out <dir>', 'directory of results.jsonl and workers.log (default: out/<run id>)')
+    .option('--environments <dir>', 'folder of environments for the local Fleet (docs/local-fleet.md)')
     .option('--allow-untrainable', 'run a policy that returns no ids or logprobs')
     .action(run);
 }
@@ -51,22 +55,27 @@ export function runCommand(): Command {
 const tell = (line: string): void => void process.stderr.write(`${line}\n`);
 
 async function run(file: string, flags: RunFlags): Promise<void> {
-  const lane: Lane = `claude_code-${flags.sandbox}`;
-  const settings = settingsOf(flags, {
-    ROLLPOOL_LANES: lane,
-    ...(flags.sandbox === 'local' ? { ROLLPOOL_ALLOW_LOCAL: 'true' } : {}),
-  });
   using shutdown = listenForShutdown();
   const allowUntrainable = flags.allowUntrainable === true;
 
   // Everything that can be wrong is looked at before anything is written.
   const plan = await planTasks(file, flags);
-  const foreign = Object.keys(plan.lanes).filter((name) => name !== lane);
-  if (foreign.length > 0) throw new BadUse(`${file}: run cannot serve ${foreign.join(', ')} in this version`);
+  const lanes = Object.keys(plan.lanes) as Lane[];
+  const asked = settingsOf(flags, {
+    ROLLPOOL_LANES: lanes.join(','),
+    ...(flags.sandbox === 'local' ? { ROLLPOOL_ALLOW_LOCAL: 'true' } : {}),
+  });
+  await using fleet = await openRunFleet({
+    settings: asked,
+    wanted: plan.environments,
+    environments: flags.environments ?? null,
+    log: createLogger({ level: 'error' }),
+  });
+  const { settings } = fleet;
   await probePolicies({ settings, allowUntrainable, signal: shutdown.graceful });
   // Whether a worker serves the lane is no question here: the workers come after the episodes.
   await using context = await openQueue(settings, 'error');
-  await (await probeLanes(settings, context.log, shutdown.graceful))[Symbol.asyncDispose]();
+  await (await probeLanes({ settings, log: context.log, signal: shutdown.graceful }))[Symbol.asyncDispose]();
   shutdown.graceful.throwIfAborted();
   const runId = await runIdOf(file, flags);
   const out = flags.out ?? join('out', runId);
@@ -75,6 +84,7 @@ async function run(file: string, flags: RunFlags): Promise<void> {
   const added = await addTasks(context.queue, file, { ...flags, runId }, shutdown.graceful);
   const { run_id } = added;
   tell(describeAdded(added));
+  if (fleet.local !== null) tell(`local Fleet: ${fleet.local}`);
   await warnOfOthers(context.queue, run_id, flags.sandbox);
   const results = await runWorkers({
     settings,
@@ -82,7 +92,8 @@ async function run(file: string, flags: RunFlags): Promise<void> {
     run_id,
     out,
     path,
-    sandbox: flags.sandbox,
+    lanes,
+    env: fleet.env,
     processes: flags.processes,
     allowUntrainable,
     quiet: flags.json === true,
