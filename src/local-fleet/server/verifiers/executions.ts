@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setMaxListeners } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import PQueue from 'p-queue';
 import type { Instance } from '../instances/instance.ts';
@@ -26,6 +27,8 @@ export class Executions {
   constructor(run: RunVerifier, concurrency: number) {
     this.#run = run;
     this.#queue = new PQueue({ concurrency });
+    // One listener an execution, all those that wait for a place included.
+    setMaxListeners(0, this.#closing.signal);
   }
 
   newId(): string {
