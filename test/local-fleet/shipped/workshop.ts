@@ -3,14 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { normaliseTask } from '../../../producer/index.ts';
 import type { FleetTask } from '../../../src/contracts/index.ts';
-import { verifierCall } from '../../../src/fleet/verifier/call.ts';
 import { shippedEnvironments } from '../../../src/local-fleet/environment/index.ts';
 import type {
   EnvironmentDatabase,
   LocalToolOutcome,
 } from '../../../src/local-fleet/environment/environment.ts';
-import { runVerifier } from '../../../src/local-fleet/verifier/run-verifier.ts';
 import type { VerifierOutcome } from '../../../src/local-fleet/verifier/verifier.ts';
+import { score } from './score.ts';
 
 const file = new URL('../../../examples/bike-workshop.json', import.meta.url);
 const { tasks: exported } = JSON.parse(await readFile(file, 'utf8')) as { tasks: unknown[] };
@@ -62,26 +61,7 @@ export async function attempt(task: FleetTask): Promise<Attempt> {
         if ('error' in outcome) throw new Error(`${name}: ${outcome.error}`);
       }
     },
-    async verify(finalAnswer = null) {
-      const { bundle, body } = verifierCall({
-        task,
-        code: task.verifier_code ?? '',
-        instance_id: 'i-1',
-        final_answer: finalAnswer,
-        conversation: [],
-        timeout_seconds: 60,
-      });
-      return runVerifier({
-        bundle,
-        function_name: body.function_name,
-        args: Buffer.from(body.args, 'base64'),
-        seedPath: database.seedPath,
-        currentPath: database.currentPath,
-        env_variables: task.env_variables,
-        timeout_seconds: 60,
-        signal: new AbortController().signal,
-      });
-    },
+    verify: (finalAnswer = null) => score(task, database, finalAnswer),
     async [Symbol.asyncDispose]() {
       await database[Symbol.asyncDispose]();
       await rm(directory, { recursive: true, force: true });
