@@ -1,31 +1,14 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import type { FetchLike } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
-import { Agent, fetch as undiciFetch, Response as UndiciResponse, type Dispatcher } from 'undici';
+import type { Dispatcher } from 'undici';
+import { answerOf, exchange, type HttpAnswer } from './http-exchange.ts';
 import { answerLost } from './mcp-failure.ts';
-
-/** Bytes of one answer; a screenshot has some megabytes. */
-const answerLimit = 64 * 2 ** 20;
-
-/**
- * Connections for MCP. No time-out is hidden in here but that of connecting (10 s): an operation's deadline is its
- * caller's. One agent may serve all environments of a process; whoever made it closes it.
- */
-export function createMcpAgent(): Agent {
-  return new Agent({
-    headersTimeout: 0,
-    bodyTimeout: 0,
-    maxResponseSize: answerLimit,
-    connect: { timeout: 10_000 },
-  });
-}
 
 /** Tries to pick up an event stream that was cut off and can be resumed; the waits between them are short. */
 const resumeTries = 2;
 
-/** One request on its way. */
-interface Exchange {
+/** A request that has no answer yet. */
+interface Waiting {
   readonly id: string | number;
   answered: boolean;
   /** The stream has event ids: the SDK picks it up again where it was cut off. */
@@ -41,14 +24,14 @@ interface Exchange {
  * that the server sends by itself: nothing here reads them, and each would cost a socket for the whole episode.
  */
 export class SessionTransport extends StreamableHTTPClientTransport {
-  readonly #current: AsyncLocalStorage<Exchange | undefined>;
-  readonly #open = new Map<string | number, Exchange>();
+  readonly #dispatcher: Dispatcher;
+  readonly #waiting = new Map<string | number, Waiting>();
+  /** By the ids of the events that came. */
+  readonly #resumable = new Map<string, Waiting>();
 
   constructor(url: URL, headers: Readonly<Record<string, string>>, dispatcher: Dispatcher) {
-    const current = new AsyncLocalStorage<Exchange | undefined>();
-    const observed: FetchLike = (input, init) => this.#fetch(input, init, dispatcher);
     super(url, {
-      fetch: observed,
+      fetch: async (input, init) => (await this.#fetch(new URL(input), init ?? {})) as unknown as Response,
       requestInit: { headers },
       reconnectionOptions: {
         initialReconnectionDelay: 250,
@@ -57,13 +40,14 @@ export class SessionTransport extends StreamableHTTPClientTransport {
         maxRetries: resumeTries,
       },
     });
-    this.#current = current;
+    this.#dispatcher = dispatcher;
     // The protocol calls what it finds here before its own handler.
     this.onmessage = (message) => {
-      if (!('id' in message) || 'method' in message || message.id === undefined) return;
-      const exchange = this.#open.get(message.id);
-      if (exchange !== undefined) exchange.answered = true;
-      this.#open.delete(message.id);
+      if ('method' in message || message.id === undefined) return;
+      const waiting = this.#waiting.get(message.id);
+      if (waiting === undefined) return;
+      waiting.answered = true;
+      this.#forget(waiting);
     };
   }
 
@@ -72,104 +56,82 @@ export class SessionTransport extends StreamableHTTPClientTransport {
     options?: { resumptionToken?: string; onresumptiontoken?: (token: string) => void },
   ): Promise<void> {
     if (Array.isArray(message) || !('method' in message) || !('id' in message)) {
-      return this.#current.run(undefined, () => super.send(message, options));
+      return super.send(message, options);
     }
-    const exchange: Exchange = {
+    const waiting: Waiting = {
       id: message.id,
       answered: false,
       resumable: false,
       streams: false,
       failedResumes: 0,
     };
-    this.#open.set(exchange.id, exchange);
-    const onresumptiontoken = (): void => {
-      exchange.resumable = true;
+    this.#waiting.set(waiting.id, waiting);
+    const onresumptiontoken = (token: string): void => {
+      waiting.resumable = true;
+      this.#resumable.set(token, waiting);
     };
     try {
-      await this.#current.run(exchange, () => super.send(message, { ...options, onresumptiontoken }));
+      await super.send(message, { ...options, onresumptiontoken });
     } catch (error) {
-      this.#open.delete(exchange.id);
+      this.#forget(waiting);
       throw error;
     }
-    if (!exchange.streams) this.#lose(exchange, 'the server answered without an answer to the request');
+    if (!waiting.streams) this.#lose(waiting, 'the server answered without an answer to the request');
+  }
+
+  #forget(waiting: Waiting): void {
+    this.#waiting.delete(waiting.id);
+    for (const [token, other] of this.#resumable) if (other === waiting) this.#resumable.delete(token);
   }
 
   /** Gives the protocol an error in place of the answer; nothing when there was one. */
-  #lose(exchange: Exchange, message: string): void {
-    if (exchange.answered) return;
+  #lose(waiting: Waiting, message: string): void {
+    if (waiting.answered) return;
     this.onmessage?.({
       jsonrpc: '2.0',
-      id: exchange.id,
+      id: waiting.id,
       error: { code: -32000, message, data: answerLost },
     });
   }
 
-  async #fetch(
-    input: string | URL,
-    init: RequestInit | undefined,
-    dispatcher: Dispatcher,
-  ): Promise<Response> {
-    const exchange = this.#current.getStore();
-    const resumes = init?.method === 'GET';
-    if (resumes && (exchange === undefined || exchange.answered || !exchange.resumable)) {
-      // What a server answers that offers no stream, which ends the matter.
-      return new UndiciResponse(null, { status: 405 });
-    }
-    const response = await this.#answer(input, init, dispatcher).catch((error: unknown) => {
-      if (resumes && exchange !== undefined) this.#failedResume(exchange, String(error));
-      throw error;
-    });
-    if (resumes && exchange !== undefined) {
-      if (response.ok) exchange.failedResumes = 0;
-      else this.#failedResume(exchange, `HTTP ${response.status}`);
-    }
-    const streams = response.headers.get('content-type')?.startsWith('text/event-stream') ?? false;
-    if (!streams || exchange === undefined || !response.ok || response.body === null) return response;
-    exchange.streams = true;
-    return new UndiciResponse(this.#watched(response.body, exchange), {
-      status: response.status,
-      headers: Object.fromEntries(response.headers),
-    });
-  }
-
-  async #answer(
-    input: string | URL,
-    init: RequestInit | undefined,
-    dispatcher: Dispatcher,
-  ): Promise<Response> {
-    // The two fetches differ only in the names of their types.
-    const options = { ...init, dispatcher } as unknown as Parameters<typeof undiciFetch>[1];
-    return undiciFetch(input, options);
-  }
-
-  #failedResume(exchange: Exchange, words: string): void {
-    exchange.failedResumes++;
-    if (exchange.failedResumes >= resumeTries) {
-      this.#lose(exchange, `the connection was lost and not found again: ${words}`);
-    }
-  }
-
-  #watched(body: ReadableStream<Uint8Array>, exchange: Exchange): ReadableStream<Uint8Array> {
-    const reader = body.getReader();
-    const ended = (words: string): void => {
-      // What was read last passes the SDK's parser before anything that is not a microtask runs.
+  async #fetch(url: URL, init: RequestInit): Promise<HttpAnswer> {
+    const headers = Object.fromEntries(new Headers(init.headers));
+    const body = typeof init.body === 'string' ? init.body : null;
+    const resumes = init.method === 'GET';
+    const waiting = resumes
+      ? this.#resumable.get(headers['last-event-id'] ?? '')
+      : this.#waiting.get((JSON.parse(body ?? '{}') as { id?: string | number }).id ?? '');
+    // What a server answers that offers no stream, which ends the matter.
+    if (resumes && waiting === undefined) return answerOf(405, { text: '' });
+    const request = {
+      url,
+      method: resumes ? ('GET' as const) : ('POST' as const),
+      headers,
+      body,
+      signal: init.signal ?? null,
+    };
+    // What was read last passes the SDK's parser before anything that is not a microtask runs.
+    const onEnd = (words: string): void => {
       setImmediate(() => {
-        if (!exchange.resumable) this.#lose(exchange, words);
+        if (waiting !== undefined && !waiting.resumable) this.#lose(waiting, words);
       });
     };
-    return new ReadableStream<Uint8Array>({
-      async pull(controller) {
-        try {
-          const { done, value } = await reader.read();
-          if (!done) return controller.enqueue(value);
-          controller.close();
-          ended('the server closed the stream without an answer');
-        } catch (error) {
-          controller.error(error);
-          ended(`the connection was lost: ${error instanceof Error ? error.message : String(error)}`);
-        }
-      },
-      cancel: (reason) => reader.cancel(reason),
-    });
+    try {
+      const answer = await exchange(this.#dispatcher, request, onEnd);
+      if (waiting !== undefined && answer.body !== null) waiting.streams = true;
+      if (waiting !== undefined && resumes)
+        this.#resumed(waiting, answer.ok ? null : `HTTP ${answer.status}`);
+      return answer;
+    } catch (error) {
+      if (waiting !== undefined && resumes) this.#resumed(waiting, String(error));
+      throw error;
+    }
+  }
+
+  #resumed(waiting: Waiting, failure: string | null): void {
+    waiting.failedResumes = failure === null ? 0 : waiting.failedResumes + 1;
+    if (waiting.failedResumes >= resumeTries) {
+      this.#lose(waiting, `the connection was lost and not found again: ${failure}`);
+    }
   }
 }

@@ -1,8 +1,9 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import type { JsonSchemaValidator, jsonSchemaValidator } from '@modelcontextprotocol/sdk/validation';
-import { fetch as undiciFetch, type Dispatcher } from 'undici';
+import type { Dispatcher } from 'undici';
 import { z } from 'zod';
 import { capped } from './capped.ts';
+import { exchange } from './http-exchange.ts';
 import { SessionTransport } from './session-transport.ts';
 import type { RawToolResult } from './tool-result.ts';
 
@@ -145,19 +146,14 @@ export class Session implements AsyncDisposable {
     const id = this.#transport.sessionId;
     if (id !== undefined && !this.unknownToServer) {
       const version = this.#transport.protocolVersion;
+      const sessionHeaders = {
+        ...headers,
+        'mcp-session-id': id,
+        ...(version !== undefined && { 'mcp-protocol-version': version }),
+      };
       await capped(closeMs, new AbortController().signal, async (signal) => {
-        const response = await undiciFetch(url, {
-          method: 'DELETE',
-          headers: {
-            ...headers,
-            'mcp-session-id': id,
-            ...(version !== undefined && { 'mcp-protocol-version': version }),
-          },
-          redirect: 'manual',
-          dispatcher,
-          signal,
-        });
-        await response.body?.cancel();
+        const request = { url, method: 'DELETE' as const, headers: sessionHeaders, body: null, signal };
+        await exchange(dispatcher, request, () => undefined);
       }).catch(() => undefined);
     }
     await this.#client.close().catch(() => undefined);

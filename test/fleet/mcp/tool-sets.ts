@@ -1,13 +1,14 @@
 import { createServer } from 'node:net';
 import { expect } from 'vitest';
 import { EpisodeError } from '../../../src/contracts/index.ts';
+import type { ToolCallOptions } from '../../../src/fleet/environment.ts';
 import { openToolSet, type ToolSet, type ToolSetOptions } from '../../../src/fleet/mcp/tool-set.ts';
 import { silentLogger } from '../../../src/observe/index.ts';
 import { until } from '../../support/wait.ts';
 import type { ToolServer } from './tool-server.ts';
 
 /** Far more time than a test needs. */
-export const soon = { timeout_ms: 20_000, signal: new AbortController().signal };
+export const soon: ToolCallOptions = { timeout_ms: 20_000, signal: new AbortController().signal };
 
 /** The tools of servers or URLs, with short waits between tries. */
 export function toolsOf(
@@ -43,7 +44,7 @@ export async function failureOf(promise: Promise<unknown>): Promise<EpisodeError
   return (error as EpisodeError).failure;
 }
 
-export function openSockets(): number {
+function openSockets(): number {
   return process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length;
 }
 
