@@ -39,7 +39,7 @@ export const faultRules: readonly Rule[] = [
   { types: /^AttributeError$/, says: /\bmodule '[^']*' has no attribute\b/, ...broken },
   {
     types:
-      /^(?:AttributeError|TypeError|KeyError|IndexError|LookupError|AssertionError|ArithmeticError|ZeroDivisionError|OverflowError|FloatingPointError|RecursionError|UnboundLocalError|StopIteration|StopAsyncIteration|NotImplementedError)$/,
+      /^(?:AttributeError|TypeError|KeyError|IndexError|LookupError|AssertionError|ArithmeticError|ZeroDivisionError|OverflowError|FloatingPointError|RecursionError|UnboundLocalError|StopIteration|StopAsyncIteration|NotImplementedError|SystemExit)$/,
     ...raised,
   },
   {

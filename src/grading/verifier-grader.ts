@@ -20,8 +20,11 @@ export interface VerifierGraderOptions {
 
 /** The wire takes 1 to 300 seconds. */
 const longestExecution = 300;
-/** What one execution may take beside its own time: upload, queueing, the way back. Milliseconds. */
-const slackMs = 30_000;
+/**
+ * Milliseconds one execution may take beside the verifier's own time: looking the bundle up, upload, queueing. Only a
+ * backstop, since an environment has deadlines of its own for these.
+ */
+const slackMs = 120_000;
 const tailChars = 2_000;
 
 type Fault = Pick<Failure, 'class' | 'code' | 'message'> & {

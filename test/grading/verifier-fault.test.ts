@@ -39,6 +39,7 @@ describe('an execution that failed is blamed on', () => {
     ['AssertionError', 'the connection field is wrong', ...raised],
     ['ZeroDivisionError', 'division by zero', ...raised],
     ['RecursionError', 'maximum recursion depth exceeded', ...raised],
+    ['SystemExit', '1', ...raised],
     ['UnboundLocalError', "cannot access local variable 'x'", ...raised],
     ['UnicodeDecodeError', "'utf-8' codec can't decode byte 0xff", ...raised],
     ['sqlite3.OperationalError', 'no such table: bookings', ...raised],

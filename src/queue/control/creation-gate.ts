@@ -74,6 +74,7 @@ export async function createCreationGate(options: CreationGateOptions): Promise<
   const redis = await connectPatient({ redisUrl, log, name: 'rollpool-gate' });
   const waiting: Waiter[] = [];
   let closed: Promise<void> | null = null;
+  let giveUp = (): void => {};
   let asking: Promise<void> | null = null;
   let news = 0;
   let endSleep = (): void => {};
@@ -117,6 +118,13 @@ export async function createCreationGate(options: CreationGateOptions): Promise<
     };
   };
 
+  /** null: closed meanwhile. A command that waits for Redis is not answered when its connection is given up. */
+  const asked = (token: string): Promise<GateEntry | null> =>
+    new Promise((resolve, reject) => {
+      giveUp = () => resolve(null);
+      enterGate(redis, gate, token, pace).then(resolve, reject);
+    });
+
   /** Lets in who may enter now; the milliseconds until asking again. */
   const admit = async (token: string, entry: GateEntry): Promise<number> => {
     if (entry.verdict === 'wait') {
@@ -127,9 +135,10 @@ export async function createCreationGate(options: CreationGateOptions): Promise<
       for (const waiter of waiting.splice(0)) waiter.admit(ticket(token, entry.at, false));
       return 0;
     }
+    const lease = ticket(token, entry.at, true);
     const first = waiting.shift();
-    if (first === undefined) await leaveGate(redis, gate, token);
-    else first.admit(ticket(token, entry.at, true));
+    if (first === undefined) await lease.left();
+    else first.admit(lease);
     return 0;
   };
 
@@ -140,7 +149,9 @@ export async function createCreationGate(options: CreationGateOptions): Promise<
       const heard = news;
       let ms = pace.longestWaitMs;
       try {
-        ms = await admit(token, await enterGate(redis, gate, token, pace));
+        const entry = await asked(token);
+        if (entry === null) return;
+        ms = await admit(token, entry);
       } catch (fault) {
         if (closed !== null) return;
         log.warn({ err: String(fault), provider }, 'creation gate');
@@ -187,8 +198,9 @@ export async function createCreationGate(options: CreationGateOptions): Promise<
     (closed ??= (async () => {
       for (const waiter of waiting.splice(0)) waiter.refuse(new Error('the creation gate is closed'));
       wake();
-      await disconnect(redis);
+      giveUp();
       await asking;
+      await disconnect(redis);
     })());
   return { enter, close, [Symbol.asyncDispose]: close };
 }
