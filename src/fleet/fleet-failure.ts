@@ -52,8 +52,8 @@ export function createFailure(error: unknown, environment: string): unknown {
   if (code !== null) return taskFailure(code, message, { phase: 'boot', cause: error });
   return infraFailure('create_failed', message, {
     phase: 'boot',
-    // A page instead of JSON, or an id that was used, says nothing of the next time.
-    retryable: error.transient || error.kind === 'malformed' || error.kind === 'conflict',
+    // A page instead of JSON, or a gateway that knows no such path, says nothing of the next time.
+    retryable: error.transient || ['malformed', 'not_found', 'conflict'].includes(error.kind),
     cause: error,
   });
 }

@@ -8,14 +8,14 @@ const regionBaseUrls: ReadonlyMap<string, string> = new Map([
   ['staging', 'https://staging.fleetai.com'],
 ]);
 
-/** A base URL as paths are appended to it: http or https, no slash at the end. Throws for anything else. */
+/** A base URL as paths are appended to it: http or https, no name and password in it, no slash at the end. Throws for anything else. */
 export function normalizeBaseUrl(url: string | null): string {
   if (url === null) return globalBaseUrl;
   const parsed = URL.canParse(url) ? new URL(url) : null;
   if (parsed?.protocol !== 'http:' && parsed?.protocol !== 'https:') {
     throw new TypeError('the Fleet base URL must begin with http:// or https://');
   }
-  return url.replace(/\/+$/, '');
+  return `${parsed.origin}${parsed.pathname}`.replace(/\/+$/, '');
 }
 
 /**

@@ -7,6 +7,9 @@ import { parsePythonJson } from './python-json.ts';
 /** Bytes of one answer: a long list of instances or a verifier's output, but not a stream without an end. */
 const answerLimit = 64 * 2 ** 20;
 
+/** Characters from which a key can be one: to take out a shorter one would only spoil words. */
+const shortestSecret = 8;
+
 export interface TransportRequest {
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly url: string;
@@ -64,12 +67,14 @@ export class Transport implements AsyncDisposable {
   async json(request: TransportRequest): Promise<unknown> {
     const call = `${request.method} ${request.url.replace(/\?.*/s, '')}`;
     const answer = await this.#send(request, call);
-    if (answer.status < 200 || answer.status > 299) throw refusal(call, answer, Date.now());
+    if (answer.status < 200 || answer.status > 299) {
+      throw refusal(call, { ...answer, text: this.#clean(answer.text) }, Date.now());
+    }
     if (answer.text.trim() === '') return null;
     try {
       return parsePythonJson(answer.text);
     } catch (cause) {
-      const begin = answer.text.slice(0, 120).replace(/\s+/g, ' ').trim();
+      const begin = this.#clean(answer.text.slice(0, 200)).replace(/\s+/g, ' ').trim();
       throw new FleetApiError(
         `${call} answered ${answer.status} with something that is not JSON (${answer.type ?? 'no content type'}): ${begin}`,
         { kind: 'malformed', transient: false, status: answer.status },
@@ -87,11 +92,12 @@ export class Transport implements AsyncDisposable {
     call: string,
   ): Promise<{ status: number; retryAfter: string | null; type: string | null; text: string }> {
     request.signal?.throwIfAborted();
+    const { origin, pathname, search } = new URL(request.url);
     using deadline = deadlineAfter(request.timeout_ms, request.signal);
     try {
       const options: Dispatcher.RequestOptions & { origin: string } = {
-        origin: new URL(request.url).origin,
-        path: request.url.slice(new URL(request.url).origin.length) || '/',
+        origin,
+        path: `${pathname}${search}`,
         method: request.method,
         headers: {
           accept: 'application/json',
@@ -106,7 +112,7 @@ export class Transport implements AsyncDisposable {
         status: response.statusCode,
         retryAfter: first(response.headers['retry-after']),
         type: first(response.headers['content-type']),
-        text: this.#clean(await response.body.text()),
+        text: await response.body.text(),
       };
     } catch (error) {
       if (deadline.expired) {
@@ -138,6 +144,6 @@ export class Transport implements AsyncDisposable {
   }
 
   #clean(text: string): string {
-    return this.#secret === '' ? text : text.replaceAll(this.#secret, '[key]');
+    return this.#secret.length < shortestSecret ? text : text.replaceAll(this.#secret, '[key]');
   }
 }

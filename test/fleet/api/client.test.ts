@@ -131,6 +131,12 @@ describe('the Fleet client', () => {
     expect(JSON.stringify({ ...error, message: error.message, stack: error.stack })).not.toContain(key);
   });
 
+  it('leaves an answer as it is, also where the key is part of it', async () => {
+    await using server = await scriptedServer(() => ({ json: { ...instance, env_key: key } }));
+    await using client = clientFor(server);
+    expect(await client.instance('i-1')).toMatchObject({ env_key: key });
+  });
+
   it("tells a proxy's page from an answer", async () => {
     await using server = await scriptedServer(
       inTurn({ status: 404, text: '<title>Nothing here</title>' }, { text: '<html>Welcome to nginx</html>' }),

@@ -77,6 +77,7 @@ describe('addresses', () => {
   it('has no slash at its end and speaks HTTP', () => {
     expect(normalizeBaseUrl(null)).toBe(globalBaseUrl);
     expect(normalizeBaseUrl('http://localhost:8080//')).toBe('http://localhost:8080');
+    expect(normalizeBaseUrl('http://Fleet:80/base/')).toBe('http://fleet/base');
     expect(() => normalizeBaseUrl('ftp://fleet')).toThrow('must begin with http');
     expect(() => normalizeBaseUrl('fleet')).toThrow('must begin with http');
   });
