@@ -171,7 +171,7 @@ describe('creating a Fleet environment', () => {
 
   it('sweeps later what the service finishes after the boot was over', async () => {
     fleet.faults.add({ kind: 'create_slow', ms: 600 });
-    await using provider = providerWith({ timings: { sweepAgain: [1_000] } });
+    await using provider = providerWith({ timings: { sweepAgain: [2_000, 2_000, 4_000] } });
     const failure = await failureOf(provider.create(environmentRequest({}, { boot_seconds: 0.2 })));
     expect(failure).toMatchObject({ class: 'infra', code: 'boot_timeout', retryable: true });
     await until(() => fleet.instances().length === 1, 'the service has finished it');
