@@ -1,13 +1,4 @@
-export type {
-  DatabaseName,
-  EnvironmentDatabase,
-  IgnoreConfig,
-  LocalEnvironment,
-  LocalTool,
-  LocalToolOutcome,
-  QueryOutcome,
-  TableDescription,
-} from './environment.ts';
+export type { LocalEnvironment } from './environment.ts';
 export { EnvironmentFolderError } from './folder-error.ts';
 export { loadEnvironment, loadEnvironments } from './load.ts';
 export { shippedEnvironments } from './shipped.ts';
