@@ -109,8 +109,8 @@ export function runTool(
   const checked = tool.check(given);
   if ('error' in checked) return checked;
   const scope = new CallScope(checked.arguments, variables);
-  connection.exec('BEGIN IMMEDIATE');
   try {
+    connection.exec('BEGIN IMMEDIATE');
     for (const step of tool.steps) {
       const values = Object.fromEntries(step.parameters.map((name) => [name, scope.value(name)]));
       const outcome = execute(connection, step.sql, values, bounds);
