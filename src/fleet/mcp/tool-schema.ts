@@ -126,7 +126,10 @@ class Walk {
     }
     const kinds = [...distinct.values()];
     if (kinds.length === 0) return rest;
-    return { ...rest, items: kinds.length === 1 ? kinds[0] : { anyOf: kinds } };
+    return {
+      ...rest,
+      items: kinds.length === 1 ? kinds[0] : this.#nullable({ anyOf: kinds }, `${path}/items`),
+    };
   }
 }
 
