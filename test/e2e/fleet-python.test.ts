@@ -6,6 +6,7 @@ import { createFleetProvider, type EnvironmentProvider } from '../../src/fleet/i
 import { shippedEnvironments, startLocalFleet, type LocalFleet } from '../../src/local-fleet/index.ts';
 import { recordingGate } from '../fleet/creation-record.ts';
 import { taskOf, type Call } from '../local-fleet/shipped/workshop.ts';
+import * as api from '../local-fleet/verifier/api-probe.ts';
 import { exportedTasks, noExportedTasks, scratchDatabase } from '../local-fleet/verifier/exported-tasks.ts';
 import { openScene, pickled } from '../local-fleet/verifier/scene.ts';
 import { noFleetPython, startFleetPython, type FleetPython } from './fleet-python.ts';
@@ -224,6 +225,16 @@ describe.skipIf(noFleetPython !== null)("the vendor's SDK against local Fleet", 
     expect(await scores()).toEqual([1, 1]);
     await sdk.ask('close', { id });
     expect(fleet.instances()).toEqual([]);
+  });
+
+  test('gives and refuses a verifier what ours does, in the same words', async () => {
+    const source = api.probe(api.expressions);
+    using scene = openScene(api.seed, api.changes);
+    const { seedPath: seed, currentPath: current } = scene;
+    const theirs = (await sdk.ask('local', { source, seed, current, final_answer: null })) as Told;
+    const ours = await scene.run(source);
+    expect(theirs.error).toBeNull();
+    expect(ours.result).toEqual(theirs.result);
   });
 
   test.skipIf(noExportedTasks !== null)(
