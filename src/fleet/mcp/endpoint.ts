@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici';
 import { capped } from './capped.ts';
-import { toMcpFailure, type McpFailure } from './mcp-failure.ts';
+import { toMcpFailure } from './mcp-failure.ts';
 import { withoutSecrets } from './result-text.ts';
 import { Session } from './session.ts';
 import type { McpTimings } from './timings.ts';
@@ -56,7 +56,7 @@ export class Endpoint implements AsyncDisposable {
         this.#retire(session);
         throw signal.reason;
       }
-      const failure = this.#failure(error);
+      const failure = toMcpFailure(error, this.#redacted);
       if (failure.isStatus(400, 404, 410) && session.id !== null) {
         session.unknownToServer = true;
         failure.sessionGone = session.proven;
@@ -83,7 +83,7 @@ export class Endpoint implements AsyncDisposable {
       return await capped(ms, signal, () => opening);
     } catch (error) {
       signal.throwIfAborted();
-      const failure = this.#failure(error);
+      const failure = toMcpFailure(error, this.#redacted);
       failure.opening = true;
       throw failure;
     }
@@ -99,12 +99,6 @@ export class Endpoint implements AsyncDisposable {
     if (this.#opened++ > 0) this.reopened++;
     this.#session = session;
     return session;
-  }
-
-  #failure(error: unknown): McpFailure {
-    const failure = toMcpFailure(error);
-    failure.message = this.#redacted(failure.message);
-    return failure;
   }
 
   /** No new operation uses it; those on their way are left alone. */

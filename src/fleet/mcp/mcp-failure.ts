@@ -80,29 +80,31 @@ function wasNeverSent(chain: readonly Error[]): boolean {
   });
 }
 
-/** Any error of the MCP SDK, its transport or the HTTP client as an McpFailure. */
-export function toMcpFailure(error: unknown): McpFailure {
+/**
+ * Any error of the MCP SDK, its transport or the HTTP client as an McpFailure. What a server said is in its message only,
+ * with credentials taken out (`redacted`): an error that quotes an answer is not kept as the cause.
+ */
+export function toMcpFailure(error: unknown, redacted: (text: string) => string): McpFailure {
+  const words = (text: string): string => lastWords(redacted(text));
   if (error instanceof McpFailure) return error;
   const options = { cause: error };
   if (error instanceof OutOfTime) {
     return new McpFailure('timeout', null, `no answer within ${Math.ceil(error.ms / 1000)} seconds`, options);
   }
   if (error instanceof McpError) {
-    const words = lastWords(error.message.replace(/^MCP error -?\d+: /, ''));
+    const said = words(error.message.replace(/^MCP error -?\d+: /, ''));
     return error.data === answerLost
-      ? new McpFailure('lost', null, words, options)
-      : new McpFailure('rpc', error.code, words, options);
+      ? new McpFailure('lost', null, said)
+      : new McpFailure('rpc', error.code, said);
   }
   if (error instanceof StreamableHTTPError) {
-    const words = lastWords(
-      error.message.replace(/^Streamable HTTP error: (Error POSTing to endpoint: )?/, ''),
-    );
+    const said = words(error.message.replace(/^Streamable HTTP error: (Error POSTing to endpoint: )?/, ''));
     // The SDK's -1: an answer of 200 that is neither JSON nor an event stream.
-    if (error.code === undefined || error.code < 100) return new McpFailure('lost', null, words, options);
-    return new McpFailure('status', error.code, `HTTP ${error.code}${words && `: ${words}`}`, options);
+    if (error.code === undefined || error.code < 100) return new McpFailure('lost', null, said);
+    return new McpFailure('status', error.code, `HTTP ${error.code}${said && `: ${said}`}`);
   }
   const chain = causes(error);
   const said = chain.map(({ message }) => message).filter((message) => message !== '');
-  const words = lastWords([...new Set(said)].join(': ') || String(error));
-  return new McpFailure(wasNeverSent(chain) ? 'unreachable' : 'lost', null, words, options);
+  const message = words([...new Set(said)].join(': ') || String(error));
+  return new McpFailure(wasNeverSent(chain) ? 'unreachable' : 'lost', null, message, options);
 }

@@ -91,7 +91,7 @@ class ToolWait {
         if (!(error instanceof McpFailure)) throw error;
         this.#standings[index] = standingOf(error);
         log.debug({ endpoint: endpoint.name, attempt, failure: error.message }, 'listing tools failed');
-        if (attempt > 0 && (await isGone())) this.#finish(this.#gone());
+        if ((attempt > 0 || error.kind === 'timeout') && (await isGone())) this.#finish(this.#gone());
       }
       signal.throwIfAborted();
       this.#consider();
