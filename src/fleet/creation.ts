@@ -9,7 +9,7 @@ export interface CreatedInstance {
   readonly instance: Instance;
   /** Where its own servers answer. */
   readonly root: string;
-  /** The Fleet run id of everything that the attempt made. */
+  /** Its Fleet run id. */
   readonly run_id: string;
   /** Milliseconds it took, waiting for a free place not counted. */
   readonly create_ms: number;
@@ -17,8 +17,6 @@ export interface CreatedInstance {
   readonly wait_ms: number;
   /** Creations that were sent and not refused for want of a place. */
   readonly tries: number;
-  /** A try ended without an answer: there may be more with this run id than the instance. */
-  readonly ambiguous: boolean;
 }
 
 /**
@@ -30,11 +28,10 @@ export class Creation {
   readonly #request: EnvironmentRequest;
   readonly #gate: CreationGate;
   readonly #parts: FleetParts;
-  readonly #runId: string;
   #waitLeft: number;
   #bootLeft: number;
   #tries = 0;
-  #ambiguous = false;
+  #runId: string;
   #refusal: FleetApiError | null = null;
 
   constructor(request: EnvironmentRequest, gate: CreationGate, parts: FleetParts) {
@@ -47,16 +44,6 @@ export class Creation {
   }
 
   async run(): Promise<CreatedInstance> {
-    try {
-      return await this.#untilMade();
-    } catch (error) {
-      // The service may finish a try without an answer after it was swept. Only now, since all tries have one run id.
-      if (this.#ambiguous) this.#parts.lost.sweepLater(this.#runId);
-      throw error;
-    }
-  }
-
-  async #untilMade(): Promise<CreatedInstance> {
     const { signal } = this.#request;
     for (;;) {
       signal.throwIfAborted();
@@ -148,10 +135,12 @@ export class Creation {
     const { lost, timings } = this.#parts;
     const started = performance.now();
     const ambiguous = mayHaveMade(error);
-    this.#ambiguous ||= ambiguous;
     // A placement that failed may leave its instance behind, too.
     const failedHalfway = error instanceof FleetApiError && error.transient && !error.unsent;
     if (ambiguous || failedHalfway) await lost.sweep(this.#runId);
+    // The service may finish a try without an answer after it was swept.
+    if (ambiguous) lost.sweepLater(this.#runId);
+    this.#runId = fleetRunId(this.#request, this.#tries);
     signal.throwIfAborted();
     this.#bootLeft -= performance.now() - started;
     const mayRepeat = error instanceof FleetApiError && (error.transient || error.kind === 'conflict');
@@ -211,7 +200,6 @@ export class Creation {
       create_ms: Math.round(boot_seconds * 1000 - this.#bootLeft),
       wait_ms: Math.round(wait_seconds * 1000 - this.#waitLeft),
       tries: this.#tries,
-      ambiguous: this.#ambiguous,
     };
   }
 }

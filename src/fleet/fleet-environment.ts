@@ -10,6 +10,7 @@ import type {
   VerifierRequest,
 } from './environment.ts';
 import { infraFailure, reasonOf } from './fleet-failure.ts';
+import { crashPoint } from '../observe/index.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { openToolSet, type ToolSet } from './mcp/tool-set.ts';
 import { removeInstance, type FleetParts } from './remove-instance.ts';
@@ -151,14 +152,13 @@ export class FleetEnvironment implements Environment {
   }
 
   async #close(): Promise<void> {
-    const { lost } = this.#parts;
     const { made, onClosed } = this.#options;
     this.#heartbeat[Symbol.dispose]();
     // Within seconds whatever its servers do, so that the deletion is not kept waiting.
     await this.#closeTools();
+    crashPoint('environment.delete:before');
     await removeInstance(this.#parts, this.id, made.run_id);
-    // A try without an answer may have been finished since.
-    if (made.ambiguous && !(await lost.sweep(made.run_id))) lost.sweepLater(made.run_id);
+    crashPoint('environment.delete:after');
     onClosed();
   }
 

@@ -10,11 +10,13 @@ export interface InstanceOwner {
 const mark = 'rp';
 
 /**
- * The Fleet `run_id` of everything that one attempt creates: `rp:POOL:RUN:WORKER:TTL:NONCE`. The nonce makes it the
- * attempt's own, so that a batch delete by it removes exactly what the attempt made, lost creations included.
+ * The Fleet `run_id` of what one try of an attempt creates: `rp:POOL:RUN:WORKER:TTL:NONCE`, `.N` behind the nonce from the
+ * second try on. It is the try's own, so that a batch delete by it removes exactly what a lost creation made, however late
+ * the service carries it out.
  */
-export function fleetRunId({ owner, ttl_seconds }: InstanceOwner): string {
-  return [mark, owner.pool, owner.run_id, owner.worker, Math.ceil(ttl_seconds), owner.nonce].join(':');
+export function fleetRunId({ owner, ttl_seconds }: InstanceOwner, tries = 0): string {
+  const nonce = tries === 0 ? owner.nonce : `${owner.nonce}.${tries + 1}`;
+  return [mark, owner.pool, owner.run_id, owner.worker, Math.ceil(ttl_seconds), nonce].join(':');
 }
 
 /** Reads it back; null when it is not ours. Only the pool, a Redis prefix, may hold colons: the rest is read from the right. */

@@ -1,5 +1,5 @@
 import type { CreationGate, ReapFilter, ReapReport } from '../contracts/index.ts';
-import { silentLogger, type Logger } from '../observe/index.ts';
+import { crashPoint, silentLogger, type Logger } from '../observe/index.ts';
 import { FleetApiError, FleetClient } from './api/index.ts';
 import { Creation } from './creation.ts';
 import type { Environment, EnvironmentProvider, EnvironmentRequest } from './environment.ts';
@@ -68,7 +68,9 @@ class FleetProvider implements EnvironmentProvider {
   }
 
   async create(request: EnvironmentRequest): Promise<Environment> {
+    crashPoint('environment.create:before');
     const made = await new Creation(request, this.#gate, this.#parts).run();
+    crashPoint('environment.create:after');
     const environment = new FleetEnvironment(this.#parts, {
       task: request.task,
       made,

@@ -9,11 +9,20 @@ export interface Passing {
   readonly published: boolean;
 }
 
-/** `plain` yields at once; `sandboxed` is the real episode, with a sandbox, a gateway and a policy. */
-export type Acts = 'plain' | 'retry' | 'handoff' | 'sandboxed';
+/**
+ * `plain` yields at once; `sandboxed` is the real episode, with a sandbox, a gateway and a policy, and so is `environment`,
+ * with an instance of the local Fleet in place of the sandbox.
+ */
+export type Acts = 'plain' | 'retry' | 'handoff' | ActsInPlace;
+export type ActsInPlace = 'sandboxed' | 'environment';
+
+export function inPlace(acts: Acts): ActsInPlace | null {
+  return acts === 'sandboxed' || acts === 'environment' ? acts : null;
+}
 
 const plain: Passing = { part: 'worker', acts: 'plain', published: false };
 const sandboxed: Passing = { part: 'worker', acts: 'sandboxed', published: false };
+const environment: Passing = { part: 'worker', acts: 'environment', published: false };
 const published: Passing = { part: 'worker', acts: 'plain', published: true };
 
 /** How each crash point is passed. The type wants every one of them, so does a test. */
@@ -22,11 +31,15 @@ export const crashTable: Readonly<Record<CrashPoint, Passing>> = {
   'claim:after': plain,
   'sandbox.create:before': sandboxed,
   'sandbox.create:after': sandboxed,
+  'environment.create:before': environment,
+  'environment.create:after': environment,
   'agent:before': sandboxed,
   'agent:after': sandboxed,
   'grade:after': sandboxed,
   'sandbox.delete:before': sandboxed,
   'sandbox.delete:after': sandboxed,
+  'environment.delete:before': environment,
+  'environment.delete:after': environment,
   'payload.store:before': plain,
   'payload.store:after': plain,
   'publish:before': plain,

@@ -3,7 +3,7 @@ import type { Delivered } from '../../src/queue/index.ts';
 import { decodeTrace } from '../../src/trajectory/index.ts';
 import { until } from '../support/wait.ts';
 import { lane, type TestPool } from '../queue/pool.ts';
-import { rewardOf } from './reward-of.ts';
+import { rewardIn, rewardOf } from './reward-of.ts';
 
 /** Waits until every episode of run `r` is delivered, and every job of it at rest. */
 export async function finished(pool: TestPool, timeoutMs = 60_000): Promise<void> {
@@ -56,12 +56,14 @@ export async function expectExactlyOnce(
 
   for (const { summary, payload } of results) {
     const nonce = payload!.split(':').at(-1)!;
-    expect(summary).toMatchObject({ status: 'completed', failure: null, reward: rewardOf(nonce) });
+    expect(summary).toMatchObject({ status: 'completed', failure: null });
     const bytes = await redis.getBuffer(payload!);
     if (summary.sandbox === null) {
+      expect(summary.reward).toBe(rewardOf(nonce));
       expect(bytes?.toString()).toBe(`payload of ${nonce}`);
     } else {
-      expect(summary.sandbox.id.endsWith(nonce)).toBe(true);
+      expect(summary.reward).toBe(rewardIn(summary.sandbox.id));
+      if (summary.sandbox.provider === 'local') expect(summary.sandbox.id.endsWith(nonce)).toBe(true);
       const [call] = decodeTrace(bytes!).calls;
       expect(call?.new_messages[0]?.content).toBe(`I act in ${summary.sandbox.id}`);
     }

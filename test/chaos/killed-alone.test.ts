@@ -1,21 +1,18 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { crashPoints } from '../../src/observe/index.ts';
 import { actPlainly } from './act-plainly.ts';
-import { openSandboxed } from './act-sandboxed.ts';
-import { crashTable } from './crash-table.ts';
+import { openPlaces } from './act-in-place.ts';
+import { crashTable, inPlace } from './crash-table.ts';
 import { expectExactlyOnce, finished } from './exactly-once.ts';
 import { startProcess } from './processes.ts';
 import { openScene, openStage, type Stage } from './scene.ts';
 
 let stage: Stage;
-let sandboxed: Awaited<ReturnType<typeof openSandboxed>>;
 
 beforeAll(async () => {
   stage = await openStage();
-  sandboxed = await openSandboxed(stage.setting);
 });
 afterAll(async () => {
-  await sandboxed[Symbol.asyncDispose]();
   await stage[Symbol.asyncDispose]();
 });
 
@@ -36,9 +33,13 @@ describe('a worker that is alone and killed', () => {
       const { pool, expected } = scene;
       await pool.feeder();
       await pool.reconciler();
-      await pool.worker(crashTable[point].acts === 'sandboxed' ? sandboxed.process : actPlainly);
+      const place = inPlace(crashTable[point].acts);
+      await using places = place === null ? null : await openPlaces(stage.setting, place, pool.options);
+      const survivor = await pool.worker(places?.process ?? actPlainly);
       await finished(pool);
       await expectExactlyOnce(pool, expected);
+      // Before its places.
+      await survivor.close();
     },
   );
 });

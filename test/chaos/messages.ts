@@ -1,7 +1,7 @@
 import type { CrashPoint } from '../../src/observe/index.ts';
 import type { QueueOptions } from '../../src/queue/index.ts';
-import type { SandboxedSetting } from './act-sandboxed.ts';
-import type { Acts, Passing } from './crash-table.ts';
+import type { PlaceSetting } from './act-in-place.ts';
+import type { Acts, ActsInPlace, Passing } from './crash-table.ts';
 
 /** One pool as a worker process opens it. */
 export interface OpenPool {
@@ -17,8 +17,8 @@ export interface OpenPool {
   readonly hold?: boolean;
   /** Milliseconds an episode takes at least. Default: 0. */
   readonly work_ms?: number;
-  /** For sandboxed episodes. */
-  readonly setting?: SandboxedSetting;
+  /** For episodes that act somewhere. */
+  readonly place?: { readonly acts: ActsInPlace; readonly setting: PlaceSetting };
 }
 
 export type ToProcess =

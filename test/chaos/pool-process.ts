@@ -47,12 +47,12 @@ async function open(pool: OpenPool): Promise<void> {
   const gone = new Promise<void>((resolve) => (go = resolve));
   let held = pool.hold === true;
   let actual: EpisodeProcessor = actPlainly;
-  if (pool.setting !== undefined) {
+  if (pool.place !== undefined) {
     // Loaded only where it is wanted: most of these processes live for a moment.
-    const { openSandboxed } = await import('./act-sandboxed.ts');
-    const sandboxed = await openSandboxed(pool.setting);
-    parts.push(sandboxed);
-    actual = sandboxed.process;
+    const { openPlaces } = await import('./act-in-place.ts');
+    const places = await openPlaces(pool.place.setting, pool.place.acts, pool.options);
+    parts.push(places);
+    actual = places.process;
   }
   const act = async (attempt: EpisodeAttempt): Promise<EpisodeOutput> => {
     const { episode_id } = attempt.job;
