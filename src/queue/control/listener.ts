@@ -107,8 +107,8 @@ export async function startControlListener(options: ControlListenerOptions): Pro
   const close = async (): Promise<void> => {
     closing = true;
     clearInterval(timer);
+    // A poll under way is not waited for: while Redis is away its commands are never answered.
     await Promise.all([disconnect(subscriber), disconnect(redis)]);
-    await polling;
   };
   try {
     await subscriber.subscribe(names.controlChannel);

@@ -16,6 +16,7 @@ import {
   type Control,
   type ControlListener,
 } from '../../../src/queue/control/index.ts';
+import { startOwnRedis } from '../../support/own-redis.ts';
 import { freshPrefix, testRedisUrl } from '../../support/redis.ts';
 import { until } from '../../support/wait.ts';
 
@@ -244,4 +245,15 @@ it('a listener without a Redis fails within seconds', async () => {
   await expect(startControlListener({ redisUrl: 'redis://127.0.0.1:1' })).rejects.toMatchObject({
     code: 'redis_unreachable',
   });
+});
+
+it('a listener closes while Redis is away, however long its last poll waits', async () => {
+  await using own = await startOwnRedis();
+  const listener = await startControlListener({ redisUrl: own.url, prefix, pollMs: 5 });
+  const { worker } = twoEpisodes();
+  using _attached = listener.attach(worker);
+  await own.kill();
+  // A poll asks every 5 ms, and none is answered any more.
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  await listener.close();
 });
