@@ -6,6 +6,15 @@ export function safeText(text: string): string {
   return text.replaceAll(/\p{Surrogate}|[\u0000-\u0008\u000B\u000C\u000E-\u001F\u007F]/gu, '\uFFFD');
 }
 
+/** JSON text of what a server sent; null where it is nested deeper than can be written. */
+export function jsonText(value: unknown): string | null {
+  try {
+    return JSON.stringify(value) ?? null;
+  } catch {
+    return null;
+  }
+}
+
 /** The first `limit` characters and a note of how many are not shown. */
 export function boundedText(text: string, limit = textLimit): string {
   if (text.length <= limit) return text;

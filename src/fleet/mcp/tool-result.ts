@@ -1,5 +1,5 @@
 import type { ToolResult } from '../environment.ts';
-import { boundedText, safeText } from './result-text.ts';
+import { boundedText, jsonText, safeText } from './result-text.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -13,6 +13,7 @@ export interface RawToolResult {
 }
 
 const emptyAnswer = 'The tool answered with nothing.';
+const tooDeep = '[structured content nested too deep to be shown]';
 /** Characters of base64, about 24 MB of an image. */
 const imageLimit = 32 * 2 ** 20;
 
@@ -71,7 +72,7 @@ function blockParts(block: unknown): { text?: string; image?: string } {
       const { base64_image: data, ...rest } = fieldsOf(parsed(text)) ?? {};
       const image = imageUri(data, rest['media_type'] ?? rest['mime_type']);
       if (image === null) return { text };
-      return { image, ...(Object.keys(rest).length > 0 && { text: JSON.stringify(rest) }) };
+      return { image, ...(Object.keys(rest).length > 0 && { text: jsonText(rest) ?? tooDeep }) };
     }
     case 'image': {
       const image = imageUri(fields['data'], fields['mimeType']);
@@ -122,7 +123,7 @@ export function toToolResult(raw: RawToolResult): ToolResult {
   const texts = parts.flatMap(({ text }) => (text === undefined || text.trim() === '' ? [] : [text]));
   const structured = raw.structuredContent ?? raw.toolResult;
   if (texts.length === 0 && structured !== undefined && structured !== null) {
-    texts.push(typeof structured === 'string' ? structured : JSON.stringify(structured));
+    texts.push(typeof structured === 'string' ? structured : (jsonText(structured) ?? tooDeep));
   }
   const [only, ...others] = texts;
   const is_error =

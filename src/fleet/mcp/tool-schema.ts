@@ -1,3 +1,5 @@
+import { safeText } from './result-text.ts';
+
 type Node = Readonly<Record<string, unknown>>;
 
 /** Keywords whose value is a schema, an array of schemas, or an object of schemas (JSON Schema 2020-12 and draft 7). */
@@ -28,8 +30,21 @@ const annotations = new Set([
   'title',
 ]);
 
-/** Deeper than anybody writes by hand; what lies below is passed on as it is. */
+/** Deeper than anybody writes by hand; what lies below is passed on as it is, */
 const deepest = 200;
+/** down to here: Python's JSON reader, which engines use, gives up before 1000. */
+const bottom = 400;
+
+/** Text without half surrogate pairs, which no engine can encode, and nesting down to `bottom`, where anything is valid. */
+function readable(value: unknown, depth = 0): unknown {
+  if (typeof value === 'string') return safeText(value);
+  if (typeof value !== 'object' || value === null) return value;
+  if (depth > bottom) return Array.isArray(value) ? [] : {};
+  if (Array.isArray(value)) return value.map((item) => readable(item, depth + 1));
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [safeText(key), readable(item, depth + 1)]),
+  );
+}
 
 function isNode(value: unknown): value is Node {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -150,10 +165,11 @@ function withoutRootReference(root: Node): Node {
  * A tool's input schema (MCP, any JSON Schema of an object) as the `parameters` of a chat completion: `type: object`
  * with `properties` and `required` always there. `$defs`, `$ref`, enums, nested types, descriptions and
  * additionalProperties are kept; `title`, `$schema` and `default: null` are dropped; `anyOf: [X, null]` becomes X;
- * tuples become lists. Pure: the input is not changed, parts of it may be shared with the answer.
+ * tuples become lists; text is as `safeText` has it. Pure: the input is not changed, parts of it may be shared with the answer.
  */
 export function toParameters(inputSchema: unknown): Readonly<Record<string, unknown>> {
-  const walked = new Walk(inputSchema).schema(isNode(inputSchema) ? inputSchema : {}, '', 0) as Node;
+  const input = readable(isNode(inputSchema) ? inputSchema : {});
+  const walked = new Walk(input).schema(input, '', 0) as Node;
   const root = withoutRootReference(walked);
   const required: unknown = root['required'];
   return {

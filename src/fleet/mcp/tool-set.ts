@@ -7,7 +7,7 @@ import { callTool } from './call-tool.ts';
 import { capped } from './capped.ts';
 import { Endpoint } from './endpoint.ts';
 import { createMcpAgent } from './http-exchange.ts';
-import { withoutSecrets } from './result-text.ts';
+import { safeText, withoutSecrets } from './result-text.ts';
 import { defaultTimings, type McpTimings } from './timings.ts';
 import { legalNames } from './tool-names.ts';
 import { toParameters } from './tool-schema.ts';
@@ -109,7 +109,7 @@ class McpToolSet implements ToolSet {
       type: 'function',
       function: {
         name,
-        ...(description !== null && { description }),
+        ...(description !== null && { description: safeText(description) }),
         parameters: toParameters(inputSchema),
       },
     }));

@@ -225,3 +225,9 @@ test('names that chat completions refuse are mapped, and mapped back at a call',
   await set.call('flights_search_2', {}, soon);
   expect(server.carriedOut).toEqual(['flights.search']);
 });
+
+test('a description is passed on as text that an engine can encode', async () => {
+  await using server = await startToolServer({ tools: () => [tool('a', { description: 'half \ud800' })] });
+  await using set = toolsOf([server]);
+  expect((await set.list(soon)).map(({ function: { description } }) => description)).toEqual(['half \ufffd']);
+});

@@ -166,3 +166,13 @@ test('property: whatever a server answers, the text is not empty, bounded and ca
     ),
   );
 });
+
+test('JSON nested deeper than the stack is said, not a crash', () => {
+  let deep: object = {};
+  for (let level = 0; level < 50_000; level++) deep = { deep };
+  const { text: said, is_error } = toToolResult({ structuredContent: deep });
+  expect([said, is_error]).toEqual(['[structured content nested too deep to be shown]', false]);
+  const rest = `${'{"a":'.repeat(50_000)}1${'}'.repeat(50_000)}`;
+  const screenshot = toToolResult({ content: [text(`{"base64_image":"iVBORw0KGgo=","state":${rest}}`)] });
+  expect(screenshot.images).toEqual(['data:image/png;base64,iVBORw0KGgo=']);
+});

@@ -186,5 +186,13 @@ test('property: the properties of the input are those of the output', () => {
 test('a schema nested far too deep is passed on, not a crash', () => {
   let deep: object = { type: 'string' };
   for (let level = 0; level < 5_000; level++) deep = { type: 'array', items: deep };
-  expect(toParameters(object({ deep }))['properties']).toHaveProperty('deep');
+  const parameters = toParameters(object({ deep }));
+  expect(parameters['properties']).toHaveProperty('deep');
+  // Engines read it with Python, whose reader gives up at a depth of 1000.
+  expect(JSON.stringify(parameters).split('{').length).toBeLessThan(900);
+});
+
+test('half of a surrogate pair in a schema does not reach an engine, which cannot encode it', () => {
+  const parameters = toParameters(object({ 'a\ud800': { description: 'b\udc00', enum: ['c\ud800'] } }));
+  expect(parameters['properties']).toEqual({ 'a\ufffd': { description: 'b\ufffd', enum: ['c\ufffd'] } });
 });
