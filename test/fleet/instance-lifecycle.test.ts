@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { EpisodeError } from '../../src/contracts/index.ts';
 import type { EnvironmentProvider } from '../../src/fleet/environment.ts';
 import { createFleetProvider } from '../../src/fleet/index.ts';
 import type { FleetTimings } from '../../src/fleet/timings.ts';
 import { until } from '../support/wait.ts';
 import { scriptedServer, type Reply, type ScriptedServer, type SeenRequest } from './api/scripted-server.ts';
 import { environmentRequest, quick, recordingGate } from './creation-record.ts';
+import { failureOf } from '../support/failure-of.ts';
 
 /*
  * What a local Fleet does not do: instances that start slowly or not at all, heartbeats that are refused, an answer that
@@ -40,15 +40,6 @@ function providerOf(server: ScriptedServer, timings: Partial<FleetTimings> = {})
     retry: { base_ms: 5, longest_ms: 10 },
     timings: { ...quick, ...timings },
   });
-}
-
-async function failureOf(work: Promise<unknown>): Promise<EpisodeError['failure']> {
-  const error: unknown = await work.then(
-    () => new Error('it succeeded'),
-    (reason: unknown) => reason,
-  );
-  if (error instanceof EpisodeError) return error.failure;
-  throw error;
 }
 
 const deletions = (server: ScriptedServer): string[] =>

@@ -1,11 +1,12 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { EpisodeError, type ReapFilter } from '../../src/contracts/index.ts';
+import { type ReapFilter } from '../../src/contracts/index.ts';
 import type { Environment, EnvironmentProvider, EnvironmentRequest } from '../../src/fleet/environment.ts';
 import { FleetClient } from '../../src/fleet/api/index.ts';
 import { createFleetProvider, type FleetProviderOptions } from '../../src/fleet/index.ts';
 import { shippedEnvironments, startLocalFleet, type LocalFleet } from '../../src/local-fleet/index.ts';
 import { until } from '../support/wait.ts';
 import { environmentRequest, quick, recordingGate } from './creation-record.ts';
+import { failureOf } from '../support/failure-of.ts';
 
 const key = 'sk_provider-test';
 let fleet: LocalFleet;
@@ -31,15 +32,6 @@ function providerWith(options: Partial<FleetProviderOptions> = {}): EnvironmentP
     ...options,
     timings: { ...quick, ...options.timings },
   });
-}
-
-async function failureOf(work: Promise<unknown>): Promise<EpisodeError['failure']> {
-  const error: unknown = await work.then(
-    () => new Error('it succeeded'),
-    (reason: unknown) => reason,
-  );
-  if (error instanceof EpisodeError) return error.failure;
-  throw error;
 }
 
 /** Creates with a provider of its own, looks, and deletes. */

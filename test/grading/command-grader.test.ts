@@ -3,14 +3,14 @@ import {
   claudeCodeTaskSchema,
   resolveLimits,
   type EffectiveLimits,
-  type Failure,
   type Verify,
 } from '../../src/contracts/index.ts';
-import { createCommandGrader, GradeError, type Grade } from '../../src/grading/index.ts';
+import { createCommandGrader, type Grade } from '../../src/grading/index.ts';
 import { silentLogger } from '../../src/observe/index.ts';
 import type { Sandbox } from '../../src/sandbox/index.ts';
 import { until } from '../support/wait.ts';
 import { openSandbox, usableProviders } from './open-sandbox.ts';
+import { gradeFault } from './grade-fault.ts';
 
 const grader = createCommandGrader();
 
@@ -35,15 +35,6 @@ function grade(
     signal,
     log: silentLogger,
   });
-}
-
-async function fault(promise: Promise<unknown>): Promise<Failure & { outcomes: GradeError['outcomes'] }> {
-  const error: unknown = await promise.then(
-    (value) => value,
-    (reason: unknown) => reason,
-  );
-  expect(error).toBeInstanceOf(GradeError);
-  return { ...(error as GradeError).failure, outcomes: (error as GradeError).outcomes };
 }
 
 /** Acts as the agent. */
@@ -110,7 +101,7 @@ describe.each(providers)('grading in a %s sandbox', (provider) => {
     const { sandbox } = opened;
     await act(sandbox, 'echo 1 > reward.txt; mkdir out; echo 1 > out/r.txt');
     for (const reward of ['file:reward.txt', 'file:./out/r.txt'] as const) {
-      expect(await fault(grade(sandbox, { commands: ['true'], reward }))).toMatchObject({
+      expect(await gradeFault(grade(sandbox, { commands: ['true'], reward }))).toMatchObject({
         class: 'task',
         phase: 'grade',
         code: 'reward_missing',
@@ -210,18 +201,20 @@ describe.each(providers)('grading in a %s sandbox', (provider) => {
   it('says that the verifier is at fault, and not the agent, when it cannot run', async () => {
     await using opened = await openSandbox(provider);
     const { sandbox } = opened;
-    expect(await fault(grade(sandbox, { commands: ['true', 'no-such-program', 'true'] }))).toMatchObject({
-      class: 'task',
-      code: 'verifier_missing',
-      outcomes: [{ exit_code: 0 }, { exit_code: 127 }],
-    });
+    expect(await gradeFault(grade(sandbox, { commands: ['true', 'no-such-program', 'true'] }))).toMatchObject(
+      {
+        class: 'task',
+        code: 'verifier_missing',
+        outcomes: [{ exit_code: 0 }, { exit_code: 127 }],
+      },
+    );
     expect(
-      await fault(grade(sandbox, { files: { 'run.sh': 'true\n' }, commands: ['./run.sh'] })),
+      await gradeFault(grade(sandbox, { files: { 'run.sh': 'true\n' }, commands: ['./run.sh'] })),
     ).toMatchObject({ class: 'task', code: 'verifier_missing', outcomes: [{ exit_code: 126 }] });
     const pytest = { 'pytest.py': 'import sys\nsys.exit(int(sys.argv[1]))\n' };
     for (const code of [3, 4, 5]) {
       expect(
-        await fault(grade(sandbox, { files: pytest, commands: [`python3 -m pytest ${code}`] })),
+        await gradeFault(grade(sandbox, { files: pytest, commands: [`python3 -m pytest ${code}`] })),
       ).toMatchObject({ class: 'task', code: 'verifier_error', outcomes: [{ exit_code: code }] });
     }
     await expect(grade(sandbox, { files: pytest, commands: ['python3 -m pytest 2'] })).resolves.toMatchObject(
@@ -259,7 +252,7 @@ pathlib.Path('out/r.xml').write_text('<testsuites><testsuite><testcase name="a"/
       ['head -c 5000 /dev/zero | tr "\\0" 1 > r', 'reward_missing'],
       ['mkfifo r', 'reward_missing'],
     ] as const) {
-      const found = await fault(grade(sandbox, { commands: [command], reward: 'file:r' }));
+      const found = await gradeFault(grade(sandbox, { commands: [command], reward: 'file:r' }));
       expect(found, command).toMatchObject({ class: 'task', code });
     }
   });
@@ -267,7 +260,7 @@ pathlib.Path('out/r.xml').write_text('<testsuites><testsuite><testcase name="a"/
   it('is an infrastructure failure when the sandbox is lost on the way', async () => {
     await using opened = await openSandbox(provider);
     const { sandbox } = opened;
-    const grading = fault(grade(sandbox, { commands: ['true', 'touch here; sleep 100'] }));
+    const grading = gradeFault(grade(sandbox, { commands: ['true', 'touch here; sleep 100'] }));
     await until(() => sandbox.read('here', 10).catch(() => null), 'the second command runs');
     await sandbox[Symbol.asyncDispose]();
     expect(await grading).toMatchObject({ class: 'infra', retryable: true, outcomes: [{ exit_code: 0 }] });

@@ -2,18 +2,17 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   EpisodeError,
-  failureSchema,
   fleetTaskSchema,
   resolveLimits,
   resultSummarySchema,
   type ChatMessage,
   type EffectiveLimits,
-  type Failure,
 } from '../../src/contracts/index.ts';
 import type { Environment, VerifierAnswer, VerifierRequest } from '../../src/fleet/environment.ts';
 import { createVerifierGrader, GradeError, type Grade } from '../../src/grading/index.ts';
 import { silentLogger } from '../../src/observe/index.ts';
 import { until } from '../support/wait.ts';
+import { gradeFault } from './grade-fault.ts';
 
 type Step = VerifierAnswer | Error | ((request: VerifierRequest) => Promise<VerifierAnswer>);
 
@@ -90,17 +89,6 @@ function grade(environment: Environment, given: Given = {}): Promise<Grade> {
   });
 }
 
-async function fault(promise: Promise<unknown>): Promise<Failure & { outcomes: GradeError['outcomes'] }> {
-  const error: unknown = await promise.then(
-    (value) => value,
-    (reason: unknown) => reason,
-  );
-  expect(error).toBeInstanceOf(GradeError);
-  const { failure, outcomes } = error as GradeError;
-  // A result is refused with fields that its schema does not know.
-  return { ...failureSchema.parse(failure), outcomes };
-}
-
 const timers = (): number => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
 
 describe('a verifier that answers', () => {
@@ -156,7 +144,7 @@ describe('a verifier that answers', () => {
     ['an object without a score', { ok: true }, 'reward_invalid'],
   ])('has no reward when it returns %s: the task is at fault', async (_what, result, code) => {
     const { environment, requests } = scripted(answered(result, { stdout: 'seen' }));
-    expect(await fault(grade(environment))).toMatchObject({
+    expect(await gradeFault(grade(environment))).toMatchObject({
       class: 'task',
       phase: 'grade',
       code,
@@ -194,7 +182,7 @@ describe('an execution that fails', () => {
     [judgeError, 'infra', 'judge_failed', 'overloaded'],
   ] as const)('four times has no reward', async (step, blamed, code, words) => {
     const { environment, requests } = scripted(step);
-    const failure = await fault(grade(environment));
+    const failure = await gradeFault(grade(environment));
     expect(failure).toMatchObject({ class: blamed, phase: 'grade', code, retryable: blamed === 'infra' });
     expect(failure.message).toContain(words);
     expect(failure.message).toContain('attempt 4');
@@ -204,12 +192,12 @@ describe('an execution that fails', () => {
 
   it('is blamed on what the last one met', async () => {
     const { environment } = scripted(unavailable, unavailable, unavailable, raising('KeyError', "'x'"));
-    expect(await fault(grade(environment))).toMatchObject({ class: 'task', code: 'verifier_raised' });
+    expect(await gradeFault(grade(environment))).toMatchObject({ class: 'task', code: 'verifier_raised' });
   });
 
   it.each(['SyntaxError', 'NameError', 'ModuleNotFoundError'])('by %s is not tried again', async (type) => {
     const { environment, requests } = scripted(raising(type, 'in verifier.py, line 3'));
-    const failure = await fault(grade(environment, { backoffMs: [60_000] }));
+    const failure = await gradeFault(grade(environment, { backoffMs: [60_000] }));
     expect(failure).toMatchObject({ class: 'task', code: 'verifier_broken', retryable: false });
     expect(failure.message).toBe(`the verifier failed: ${type}: in verifier.py, line 3`);
     expect(failure.outcomes).toMatchObject([{ exit_code: 1 }]);
@@ -230,7 +218,7 @@ describe('an execution that fails', () => {
       ...(retryable === undefined ? {} : { retryable }),
     });
     const { environment, requests } = scripted(unavailable, thrown);
-    expect(await fault(grade(environment))).toMatchObject({
+    expect(await gradeFault(grade(environment))).toMatchObject({
       class: blamed,
       code,
       message: 'said the server',
@@ -243,7 +231,7 @@ describe('an execution that fails', () => {
   it('because its environment is gone is not tried again', async () => {
     const { environment, requests, gone } = scripted(unavailable);
     gone();
-    const failure = await fault(grade(environment, { backoffMs: [60_000] }));
+    const failure = await gradeFault(grade(environment, { backoffMs: [60_000] }));
     expect(failure).toMatchObject({ class: 'infra', code: 'environment_gone', retryable: true });
     expect(failure.message).toContain('502 Bad Gateway');
     expect(requests).toHaveLength(1);
@@ -262,7 +250,7 @@ describe('an execution that fails', () => {
     ] as const) {
       const { environment, requests } = scripted(unavailable);
       const grader = createVerifierGrader();
-      const failure = await fault(
+      const failure = await gradeFault(
         grader.grade({
           task,
           sandbox: null,
@@ -285,7 +273,9 @@ describe('the time of all executions', () => {
   it('ends one that never answers: infra', async () => {
     const hang = (): Promise<never> => new Promise(() => {});
     const before = timers();
-    const failure = await fault(grade(scripted(hang).environment, { limits: { grade_total_seconds: 0.05 } }));
+    const failure = await gradeFault(
+      grade(scripted(hang).environment, { limits: { grade_total_seconds: 0.05 } }),
+    );
     expect(failure).toMatchObject({ class: 'infra', code: 'verifier_timeout', retryable: true });
     expect(failure.outcomes).toMatchObject([{ exit_code: null }]);
     await until(() => timers() <= before, 'no timer is left');
@@ -293,7 +283,7 @@ describe('the time of all executions', () => {
 
   it('ends retries that would go on: infra, with what was met', async () => {
     const { environment, requests } = scripted(raising('KeyError', "'x'"));
-    const failure = await fault(
+    const failure = await gradeFault(
       grade(environment, { backoffMs: [10, 60_000], limits: { grade_total_seconds: 30 } }),
     );
     expect(failure).toMatchObject({ class: 'infra', code: 'verifier_timeout' });

@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { EpisodeError, fleetTaskSchema, type FleetTask } from '../../../src/contracts/index.ts';
+import { fleetTaskSchema, type FleetTask } from '../../../src/contracts/index.ts';
 import { FleetClient } from '../../../src/fleet/api/index.ts';
 import type { VerifierAnswer, VerifierRequest } from '../../../src/fleet/environment.ts';
 import { executeVerifier } from '../../../src/fleet/verifier/execute.ts';
 import { KnownVerifiers } from '../../../src/fleet/verifier/known-verifiers.ts';
 import { shippedEnvironments, startLocalFleet } from '../../../src/local-fleet/index.ts';
 import { scriptedServer, type Reply, type ScriptedServer, type SeenRequest } from '../api/scripted-server.ts';
+import { failureOf } from '../../support/failure-of.ts';
 
 const code = 'def validate_task(env, final_answer=None):\n    return 1 if final_answer == "yes" else 0\n';
 const taskWith = (fields: Partial<FleetTask> = {}): FleetTask =>
@@ -48,15 +49,6 @@ function service(stored = new Set<string>()): (request: SeenRequest) => Reply {
     if (body.bundle !== undefined) stored.add(body.sha256);
     return stored.has(body.sha256) ? done : { status: 404, json: { detail: 'Bundle not found' } };
   };
-}
-
-async function failureOf(work: Promise<unknown>): Promise<EpisodeError['failure']> {
-  const error: unknown = await work.then(
-    () => new Error('it succeeded'),
-    (reason: unknown) => reason,
-  );
-  if (error instanceof EpisodeError) return error.failure;
-  throw error;
 }
 
 const executions = (server: ScriptedServer): SeenRequest[] =>
