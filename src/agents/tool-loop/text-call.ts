@@ -11,6 +11,7 @@ export interface TextTurn {
 const openings = /<think>|<(?:tool_call|function_call)>/g;
 const callOpening = /<(?:tool_call|function_call)>/;
 const callClosing = /<\/(?:tool_call|function_call)>/g;
+const space = /\s*/y;
 const doneMarker = /<done>|\[done\]/i;
 const thinkEnd = '</think>';
 /** Closing braces that may be missing at the end of a call. */
@@ -55,7 +56,8 @@ function interpret(value: unknown): ReadCall {
 }
 
 function parseCall(text: string, from: number, cutOff: boolean): { call: ReadCall; end: number } {
-  const start = from + /^\s*/.exec(text.slice(from))![0].length;
+  space.lastIndex = from;
+  const start = from + space.exec(text)![0].length;
   if (text[start] !== '{') {
     return { call: { id: null, name: '', fault: 'it is not a JSON object' }, end: start };
   }
@@ -70,10 +72,17 @@ function parseCall(text: string, from: number, cutOff: boolean): { call: ReadCal
   }
 }
 
-function behindClosing(text: string, from: number): number {
-  callClosing.lastIndex = from;
-  const closing = callClosing.exec(text);
-  return closing === null ? from : closing.index + closing[0].length;
+/** Finds the closing tag behind a place; asked for places in order, it reads the text once, however often it is asked. */
+function closings(text: string): (from: number) => number {
+  let next: { readonly index: number; readonly end: number } | null | undefined;
+  return (from) => {
+    if (next === undefined || (next !== null && next.index < from)) {
+      callClosing.lastIndex = from;
+      const found = callClosing.exec(text);
+      next = found === null ? null : { index: found.index, end: found.index + found[0].length };
+    }
+    return next === null ? from : next.end;
+  };
 }
 
 /** Whether a text has the markup of a call outside of thinking. */
@@ -89,11 +98,12 @@ export function hasCallMarkup(text: string): boolean {
 export function readTextTurn(text: string, cutOff: boolean): TextTurn {
   let at = behindOpenedThinking(text);
   let call: ReadCall | null = null;
-  let outside = '';
+  const outside: string[] = [];
+  const behindClosing = closings(text);
   for (;;) {
     openings.lastIndex = at;
     const opening = openings.exec(text);
-    outside += `${text.slice(at, opening?.index)}\n`;
+    outside.push(text.slice(at, opening?.index));
     if (opening === null) break;
     const from = opening.index + opening[0].length;
     if (opening[0] === '<think>') {
@@ -103,8 +113,8 @@ export function readTextTurn(text: string, cutOff: boolean): TextTurn {
     } else {
       const parsed = parseCall(text, from, cutOff);
       call ??= parsed.call;
-      at = behindClosing(text, parsed.end);
+      at = behindClosing(parsed.end);
     }
   }
-  return { call, done: doneMarker.test(outside) };
+  return { call, done: doneMarker.test(outside.join('\n')) };
 }

@@ -120,3 +120,11 @@ describe('a turn written as text', () => {
     expect(readTextTurn(`${cut}}}`, true).call).toMatchObject({ args: { a: 1 } });
   });
 });
+
+it('reads a turn that never stops opening calls in time that grows with its length only', () => {
+  const startedAt = performance.now();
+  const turn = readTextTurn('<tool_call>'.repeat(40_000), false);
+  expect(turn).toMatchObject({ call: { fault: 'it is not a JSON object' }, done: false });
+  // Some tens of milliseconds; with a look through the rest of the text for each call it was 18 s.
+  expect(performance.now() - startedAt).toBeLessThan(5_000);
+});
