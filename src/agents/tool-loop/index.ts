@@ -1,2 +1,2 @@
-export { createToolLoopAgent, type ToolLoopAgentOptions } from './agent.ts';
+export { createToolLoopAgent } from './agent.ts';
 export type { ToolMode } from './dialect.ts';

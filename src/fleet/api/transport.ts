@@ -3,6 +3,7 @@ import { FleetApiError } from './api-error.ts';
 import { refusal } from './classify.ts';
 import { deadlineAfter } from './deadline.ts';
 import { parsePythonJson } from './python-json.ts';
+import { isCertificateFault, wasNeverSent } from '../never-sent.ts';
 
 /** Bytes of one answer: a long list of instances or a verifier's output, but not a stream without an end. */
 const answerLimit = 64 * 2 ** 20;
@@ -20,23 +21,9 @@ export interface TransportRequest {
   readonly signal?: AbortSignal;
 }
 
-/** Codes of connections that were never made: the server knows nothing of the call. */
-const neverSent = new Set([
-  'ECONNREFUSED',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'UND_ERR_CONNECT_TIMEOUT',
-]);
-
 function codeOf(error: unknown): string {
   if (error instanceof AggregateError) return codeOf(error.errors[0]);
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
-}
-
-function isCertificateFault(code: string): boolean {
-  return /^(CERT_|ERR_TLS_|UNABLE_TO_)|SELF_SIGNED/.test(code);
 }
 
 function first(header: string | string[] | undefined): string | null {
@@ -135,7 +122,7 @@ export class Transport implements AsyncDisposable {
       });
     }
     const why = code || this.#clean(error instanceof Error ? error.message : String(error));
-    const unsent = neverSent.has(code) || isCertificateFault(code);
+    const unsent = wasNeverSent(code);
     return new FleetApiError(
       unsent ? `${call} could not be sent (${why})` : `${call} lost its connection (${why})`,
       { kind: 'transport', transient: !isCertificateFault(code), unsent },

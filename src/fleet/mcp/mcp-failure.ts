@@ -2,6 +2,7 @@ import { McpError } from '@modelcontextprotocol/sdk/types.js';
 import { StreamableHTTPError } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { OutOfTime } from './capped.ts';
 import { lastWords } from './result-text.ts';
+import { wasNeverSent } from '../never-sent.ts';
 
 /**
  * What kept a request from its answer.
@@ -55,28 +56,16 @@ export class McpFailure extends Error {
 /** Marks the answer that the transport makes up for a request whose real one cannot come any more. */
 export const answerLost = Symbol('answer lost');
 
-const neverSent = new Set([
-  'ECONNREFUSED',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'UND_ERR_CONNECT_TIMEOUT',
-]);
-
 function causes(error: unknown): Error[] {
   const found: Error[] = [];
   for (let cause = error; cause instanceof Error && found.length < 5; cause = cause.cause) found.push(cause);
   return found;
 }
 
-function wasNeverSent(chain: readonly Error[]): boolean {
+function neverReachedIt(chain: readonly Error[]): boolean {
   return chain.some((error) => {
     const { code, syscall } = error as NodeJS.ErrnoException;
-    return (
-      syscall === 'connect' ||
-      (typeof code === 'string' && (neverSent.has(code) || /^ERR_TLS_|CERT/.test(code)))
-    );
+    return syscall === 'connect' || (typeof code === 'string' && wasNeverSent(code));
   });
 }
 
@@ -106,5 +95,5 @@ export function toMcpFailure(error: unknown, redacted: (text: string) => string)
   const chain = causes(error);
   const said = chain.map(({ message }) => message).filter((message) => message !== '');
   const message = words([...new Set(said)].join(': ') || String(error));
-  return new McpFailure(wasNeverSent(chain) ? 'unreachable' : 'lost', null, message, options);
+  return new McpFailure(neverReachedIt(chain) ? 'unreachable' : 'lost', null, message, options);
 }

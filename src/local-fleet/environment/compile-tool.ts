@@ -146,6 +146,7 @@ export function compileTool(
     name: tool.name,
     description: tool.description,
     inputSchema: tool.input_schema,
+    annotations: { readOnlyHint: tool.steps.every((step) => scanSql(step.sql).keyword === 'SELECT') },
     check,
     steps,
     answer: tool.answer,

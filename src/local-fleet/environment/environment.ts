@@ -4,6 +4,8 @@ export interface LocalTool {
   readonly description: string;
   /** JSON Schema of type object. */
   readonly inputSchema: Readonly<Record<string, unknown>>;
+  /** As MCP defines them: whoever sees `readOnlyHint` may make a call again whose answer was lost. */
+  readonly annotations?: { readonly readOnlyHint: boolean };
 }
 
 /** What a tool answered: a JSON value that the server sends as one text, or why it refused. */

@@ -97,10 +97,11 @@ export async function loadEnvironment(directory: string): Promise<LocalEnvironme
     description: file.description,
     default_data_key: file.default_data_key,
     data: new Map(Object.entries(file.data).map(([key, { version }]) => [key, version])),
-    tools: [...tools.values()].map(({ name, description, inputSchema }) => ({
+    tools: [...tools.values()].map(({ name, description, inputSchema, annotations }) => ({
       name,
       description,
       inputSchema,
+      ...(annotations === undefined ? {} : { annotations }),
     })),
     async open({ directory: below, data_key, variables }) {
       const seed = seeds.get(data_key);
