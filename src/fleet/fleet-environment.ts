@@ -42,7 +42,6 @@ export class FleetEnvironment implements Environment {
   readonly #options: FleetEnvironmentOptions;
   readonly #tools: ToolSet;
   readonly #heartbeat: Heartbeat;
-  readonly #createdAt = performance.now();
   #gone = false;
   #askedAt = Number.NEGATIVE_INFINITY;
   #asking: Promise<EnvironmentState> | undefined;
@@ -67,7 +66,7 @@ export class FleetEnvironment implements Environment {
       region: instance.heartbeat_region ?? null,
       everyMs: timings.heartbeatEvery,
       log,
-      onGone: () => (this.#gone = true),
+      isGone: async () => (await this.#ask()) === 'gone',
     });
   }
 
@@ -139,9 +138,12 @@ export class FleetEnvironment implements Environment {
 
   async #look(): Promise<EnvironmentState> {
     const { client, timings } = this.#parts;
-    const retryNotFound = performance.now() - this.#createdAt < timings.settling;
     try {
-      const { status } = await client.instance(this.id, { timeout_ms: timings.stateAsk, retryNotFound });
+      // One 404 is no proof, after a creation or while the service is being replaced. Source: the vendor's SDK.
+      const { status } = await client.instance(this.id, {
+        timeout_ms: timings.stateAsk,
+        retryNotFound: true,
+      });
       this.#gone ||= status === 'stopped' || status === 'error';
     } catch (error) {
       // No answer says nothing: its tools will tell.

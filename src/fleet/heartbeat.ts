@@ -8,8 +8,8 @@ export interface HeartbeatOptions {
   readonly region: string | null;
   readonly everyMs: number;
   readonly log: Logger;
-  /** The service says that there is no such instance. */
-  readonly onGone: () => void;
+  /** Asked when a beat was answered with 404: whether the instance itself is not there any more. */
+  readonly isGone: () => Promise<boolean>;
 }
 
 /** Tells the service that somebody uses the instance, until it is stopped. A beat that fails is said once. */
@@ -32,7 +32,7 @@ export class Heartbeat implements Disposable {
   }
 
   async #beat(): Promise<void> {
-    const { client, id, region, everyMs, onGone } = this.#options;
+    const { client, id, region, everyMs, isGone } = this.#options;
     if (this.#beating || this.#stop.signal.aborted) return;
     this.#beating = true;
     try {
@@ -40,10 +40,10 @@ export class Heartbeat implements Disposable {
       if (!answer.success) this.#say('the service did not take it');
     } catch (error) {
       if (this.#stop.signal.aborted) return;
-      if (error instanceof FleetApiError && error.kind === 'not_found') {
-        clearInterval(this.#timer);
-        onGone();
-      } else this.#say(reasonOf(error));
+      // A 404 may also say that this service knows no heartbeats, or come from a proxy.
+      const gone = error instanceof FleetApiError && error.kind === 'not_found' && (await isGone());
+      if (gone) clearInterval(this.#timer);
+      else this.#say(reasonOf(error));
     } finally {
       this.#beating = false;
     }

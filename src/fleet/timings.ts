@@ -17,8 +17,6 @@ export interface FleetTimings {
   readonly stateFresh: number;
   /** How long such a question may take. */
   readonly stateAsk: number;
-  /** How long after a creation a 404 may be too early to be true. */
-  readonly settling: number;
   /** A deletion with all its tries. */
   readonly remove: number;
 }
@@ -33,6 +31,5 @@ export const fleetTimings: FleetTimings = {
   heartbeatEvery: 60_000,
   stateFresh: 30_000,
   stateAsk: 10_000,
-  settling: 15_000,
   remove: 30_000,
 };

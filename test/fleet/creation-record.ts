@@ -40,7 +40,6 @@ export const quick: Partial<FleetTimings> = {
   sweep: 5_000,
   sweepAgain: [200, 400],
   stateFresh: 0,
-  settling: 0,
   remove: 5_000,
 };
 

@@ -128,10 +128,33 @@ describe('an instance', () => {
     expect(beats()).toBe(last);
   });
 
-  it('is known to be gone when a heartbeat says so', async () => {
+  it('is not taken for gone by a heartbeat alone: a service may know none', async () => {
     await using server = await service({
       create: [instance('running')],
       get: [instance('running')],
+      heartbeat: [{ status: 404, json: { detail: 'Not Found' } }],
+    });
+    await using provider = providerOf(server, { heartbeatEvery: 15 });
+    await using environment = await provider.create(environmentRequest());
+    const beats = (): number => server.calls().filter((call) => call.endsWith('/heartbeat')).length;
+    await until(() => beats() >= 3, 'it goes on beating');
+    expect(await environment.state()).toBe('running');
+  });
+
+  it('is not taken for gone by one 404', async () => {
+    await using server = await service({
+      create: [instance('running')],
+      get: [{ status: 404, json: { detail: 'Not Found' } }, instance('running')],
+    });
+    await using provider = providerOf(server);
+    await using environment = await provider.create(environmentRequest());
+    expect(await environment.state()).toBe('running');
+  });
+
+  it('is known to be gone when a heartbeat and a look at it say so', async () => {
+    await using server = await service({
+      create: [instance('running')],
+      get: [{ status: 404, json: { detail: 'Instance not found' } }],
       heartbeat: [{ status: 404, json: { detail: 'Instance not found' } }],
     });
     await using provider = providerOf(server, { heartbeatEvery: 15 });
