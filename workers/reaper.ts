@@ -15,11 +15,16 @@ export interface ReapTarget {
   readonly run_id?: string;
 }
 
+/** Whose a lane's sandboxes and environments are. */
+function providerOf(lane: string): string {
+  return lane.replace(/^claude_code-/, '');
+}
+
 /** One sweep over every provider: what dead workers left behind, and what outlived its time. */
 export async function reapOnce(target: ReapTarget): Promise<ReapReport> {
   // A worker's heartbeat outlives it by a minute and more; on its own machine its death shows at once.
   const dead = await findDeadDirectories(target.pool);
-  const alive = new Set((await target.queue.listWorkers()).map(({ worker }) => worker));
+  const alive = new Map((await target.queue.listWorkers()).map(({ worker, lanes }) => [worker, lanes]));
   const deadHere = new Set(dead.map(({ worker }) => worker));
   const removed: string[] = [];
   const kept: { id: string; why: string }[] = [];
@@ -33,8 +38,12 @@ export async function reapOnce(target: ReapTarget): Promise<ReapReport> {
     removed.push(...report.removed.map((id) => `${provider.name} ${id}`));
     kept.push(...report.kept);
   }
-  // Last: they say which workers are dead, for the next sweep where this one failed.
-  removed.push(...(await removeDirectories(dead)));
+  // Last: as long as a heartbeat is there, they alone say that its worker is dead, to whoever looks where we did not.
+  const looked = new Set(target.providers.map(({ name }) => name));
+  const done = dead.filter(({ worker }) =>
+    Object.keys(alive.get(worker) ?? {}).every((lane) => looked.has(providerOf(lane))),
+  );
+  removed.push(...(await removeDirectories(done)));
   return { removed, kept };
 }
 

@@ -1,7 +1,8 @@
 import { Command } from 'commander';
-import { loadEnvironments, shippedEnvironments, startLocalFleet } from '../local-fleet/index.ts';
+import { loadEnvironments, shippedEnvironments } from '../local-fleet/index.ts';
 import { createLogger } from '../observe/index.ts';
 import { settingsOf, wholeNumber, withSettings } from './options.ts';
+import { openLocalFleet } from './run-fleet.ts';
 import { aborted, listenForShutdown } from './shutdown.ts';
 
 interface LocalFleetFlags extends Record<string, unknown> {
@@ -30,7 +31,7 @@ export function localFleetCommand(): Command {
       const keys = new Set(own.map(({ env_key }) => env_key));
       const shipped = (await shippedEnvironments()).filter(({ env_key }) => !keys.has(env_key));
       const environments = [...shipped, ...own];
-      await using fleet = await startLocalFleet({
+      await using fleet = await openLocalFleet(settings.redis.prefix, {
         environments,
         apiKey: settings.fleet.apiKey,
         host: flags.host,

@@ -1,6 +1,13 @@
 import { randomBytes } from 'node:crypto';
+import { makeRuntimeDirectory } from '../../workers/runtime-directory.ts';
 import type { Settings } from '../config/index.ts';
-import { loadEnvironments, shippedEnvironments, startLocalFleet } from '../local-fleet/index.ts';
+import {
+  loadEnvironments,
+  shippedEnvironments,
+  startLocalFleet,
+  type LocalFleet,
+  type LocalFleetOptions,
+} from '../local-fleet/index.ts';
 import type { Logger } from '../observe/index.ts';
 import { BadUse } from './bad-use.ts';
 
@@ -20,6 +27,30 @@ export interface RunFleetOptions {
   /** Folder of further environments; null: only those that ship. */
   readonly environments: string | null;
   readonly log: Logger;
+}
+
+/**
+ * A local Fleet whose files are in a directory that says whose they are: the pool's next sweep removes it where its process
+ * was killed.
+ */
+export async function openLocalFleet(
+  pool: string,
+  options: Omit<LocalFleetOptions, 'directory'>,
+): Promise<Pick<LocalFleet, 'url'> & AsyncDisposable> {
+  const runtime = await makeRuntimeDirectory('local-fleet', pool);
+  try {
+    const fleet = await startLocalFleet({ ...options, directory: runtime.path });
+    return {
+      url: fleet.url,
+      [Symbol.asyncDispose]: async () => {
+        await fleet[Symbol.asyncDispose]();
+        await runtime[Symbol.asyncDispose]();
+      },
+    };
+  } catch (error) {
+    await runtime[Symbol.asyncDispose]();
+    throw error;
+  }
 }
 
 /**
@@ -48,7 +79,7 @@ export async function openRunFleet(options: RunFleetOptions): Promise<RunFleet> 
     );
   }
   const apiKey = randomBytes(16).toString('hex');
-  const fleet = await startLocalFleet({ environments: served, apiKey, log });
+  const fleet = await openLocalFleet(settings.redis.prefix, { environments: served, apiKey, log });
   return {
     settings: { ...settings, fleet: { ...settings.fleet, baseUrl: fleet.url, apiKey } },
     env: {

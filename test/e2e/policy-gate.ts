@@ -7,7 +7,7 @@ type Mode =
 
 /**
  * Stands before a policy and decides when the calls of episodes get their answers, so that a test can act while they
- * are on their way. Probes pass: they are told apart by not offering the CLI's tools.
+ * are on their way. Probes pass: they are told apart by not offering the tools of the episodes, one of which is `mark`.
  */
 export interface PolicyGate extends AsyncDisposable {
   readonly url: string;
@@ -15,6 +15,8 @@ export interface PolicyGate extends AsyncDisposable {
   waiting(): number;
   /** Calls of episodes that came, in all. */
   seen(): number;
+  /** Those that were answered. */
+  answered(): number;
   /** Lets `count` more calls through and holds those that follow. Default: 0. */
   hold(count?: number): void;
   /** Answers calls that hold `text` with status 500. Default: all. */
@@ -23,10 +25,11 @@ export interface PolicyGate extends AsyncDisposable {
   open(): void;
 }
 
-export async function openPolicyGate(policyUrl: string): Promise<PolicyGate> {
+export async function openPolicyGate(policyUrl: string, mark = '"Bash"'): Promise<PolicyGate> {
   let mode: Mode = { kind: 'open' };
   let free = 0;
   let seen = 0;
+  let answered = 0;
   const waiting = new Set<() => void>();
 
   const passOn = async (request: IncomingMessage, response: ServerResponse, body: Buffer): Promise<void> => {
@@ -51,7 +54,7 @@ export async function openPolicyGate(policyUrl: string): Promise<PolicyGate> {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
     const body = Buffer.concat(chunks);
-    if (body.includes('"Bash"')) {
+    if (body.includes(mark)) {
       seen += 1;
       if (mode.kind === 'failing' && body.includes(mode.text)) {
         response.writeHead(500, { 'content-type': 'application/json' });
@@ -72,6 +75,7 @@ export async function openPolicyGate(policyUrl: string): Promise<PolicyGate> {
       }
     }
     await passOn(request, response, body);
+    if (body.includes(mark)) answered += 1;
   };
 
   const server = createServer((request, response) => {
@@ -88,6 +92,7 @@ export async function openPolicyGate(policyUrl: string): Promise<PolicyGate> {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     waiting: () => waiting.size,
     seen: () => seen,
+    answered: () => answered,
     hold: (count = 0) => {
       mode = { kind: 'held' };
       free = count;

@@ -24,6 +24,8 @@ export interface LocalFleetOptions {
   readonly host?: string;
   /** Default: a free port. */
   readonly port?: number;
+  /** Where it makes its directory. Default: the system's directory of temporary files. */
+  readonly directory?: string;
   /** Live instances at once. Default: 1000. */
   readonly instanceLimit?: number;
   /** Verifiers executed at once, a Python process each. Default: one for each core. */
@@ -117,7 +119,7 @@ export async function startLocalFleet(options: LocalFleetOptions): Promise<Local
   server.requestTimeout = 0;
   const port = await listen(server, host, options.port ?? 0);
   url = `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
-  const directory = await mkdtemp(join(tmpdir(), `rollpool-fleet-${process.pid}-`));
+  const directory = await mkdtemp(join(options.directory ?? tmpdir(), `rollpool-fleet-${process.pid}-`));
   const running = new FleetParts({
     directory,
     environments: options.environments,
