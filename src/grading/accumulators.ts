@@ -13,6 +13,12 @@ export type PartialReward =
     }
   | { readonly none: NoPartialReward };
 
+/** What a text must hold to be taken for any of the marks below. */
+export const partialMarks = /_ACCUMULATOR|App \S+: \d/;
+
+/** Characters of output that are looked at; a list of checks has some thousands. */
+const longestOutput = 4 * 2 ** 20;
+
 type Checks = readonly PythonValue[];
 type Found = { readonly checks: Checks } | { readonly none: 'malformed' | 'ambiguous' } | null;
 
@@ -89,6 +95,7 @@ function fromApps(text: string, apps: readonly RegExpMatchArray[]): PartialRewar
  * left out whose every success says that nothing was to change. Never guesses: what cannot be read gives none.
  */
 export function partialReward(stdout: string): PartialReward {
+  if (stdout.length > longestOutput) return { none: 'malformed' };
   const text = stdout.replaceAll('\r\n', '\n');
   const apps = [...text.matchAll(/^App (\S+): (\d+)$/gm)];
   if (apps.length > 0) return fromApps(text, apps);

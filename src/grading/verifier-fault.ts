@@ -83,10 +83,19 @@ function oneLine(text: string): string {
   return line.length > maxMessage ? `${line.slice(0, maxMessage)}…` : line;
 }
 
-/** null: the execution succeeded, and its result may be read. */
-export function faultOf(answer: VerifierAnswer): VerifierFault | null {
+/** What an agent writes that wants to be taken for a judge. */
+const judgeWords = /JUDGE ERROR/;
+
+/**
+ * null: the execution succeeded, and its result may be read. `agentWrote` tells whether the agent wrote what fits a
+ * pattern: the line of a judge that failed may then be the agent's, who would rather have no reward than a 0.
+ */
+export function faultOf(
+  answer: VerifierAnswer,
+  agentWrote: (pattern: RegExp) => boolean = () => false,
+): VerifierFault | null {
   const judge = judgeError.exec(answer.stdout);
-  if (judge !== null) {
+  if (judge !== null && !agentWrote(judgeWords)) {
     return {
       class: 'infra',
       code: 'judge_failed',

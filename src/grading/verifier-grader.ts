@@ -1,7 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { EpisodeError, type Failure, type VerifyOutcome } from '../contracts/index.ts';
 import type { Environment, VerifierAnswer } from '../fleet/environment.ts';
-import { partialReward } from './accumulators.ts';
+import { partialMarks, partialReward, type NoPartialReward, type PartialReward } from './accumulators.ts';
+import { agentWrote } from './agent-words.ts';
 import { GradeError } from './grade-error.ts';
 import type { Grade, GradeContext, Grader } from './grader.ts';
 import { TimeLimitError, withTimeLimit } from './time-limit.ts';
@@ -130,7 +131,8 @@ async function verify(
     const executed = await execute(environment, context, left(), outcomes);
     const took = performance.now() - began;
     ms += took;
-    const fault: Fault | null = 'answer' in executed ? faultOf(executed.answer) : executed.fault;
+    const fault: Fault | null =
+      'answer' in executed ? faultOf(executed.answer, (marks) => agentWrote(marks, context)) : executed.fault;
     // The last execution is the one that counts.
     outcomes.splice(0, outcomes.length, outcomeOf(executed, fault, took / 1000));
     if ('answer' in executed && fault === null) return { answer: executed.answer, attempts: attempt, ms };
@@ -155,12 +157,25 @@ async function verify(
   }
 }
 
-function gradeOf(verified: Verified, partial: boolean, outcomes: readonly VerifyOutcome[]): Grade {
+function partOf(
+  stdout: string,
+  context: GradeContext,
+): PartialReward | { readonly none: NoPartialReward | 'agent_wrote_marks' } {
+  const part = partialReward(stdout);
+  return 'reward' in part && agentWrote(partialMarks, context) ? { none: 'agent_wrote_marks' } : part;
+}
+
+function gradeOf(
+  verified: Verified,
+  partial: boolean,
+  context: GradeContext,
+  outcomes: readonly VerifyOutcome[],
+): Grade {
   const { answer, attempts, ms } = verified;
   const read = readScore(answer.result);
   if ('fault' in read) throw new GradeError({ class: 'task', ...read.fault }, outcomes);
   const { score, parts, nullResult } = read;
-  const part = partial && score === 0 ? partialReward(answer.stdout) : null;
+  const part = partial && score === 0 ? partOf(answer.stdout, context) : null;
   return {
     reward: part !== null && 'reward' in part ? part.reward : score,
     rewards: { ...parts, verifier: score },
@@ -185,8 +200,8 @@ function gradeOf(verified: Verified, partial: boolean, outcomes: readonly Verify
  * `verifier_timeout`, `judge_failed`, `environment_gone`. The environment's own failures keep their codes. Rejects with
  * the signal's reason when it aborted.
  *
- * What it cannot keep out: a verifier that prints the agent's words at the start of a line lets the agent print what
- * looks like a judge's error.
+ * An agent that writes what looks like a judge's error, or like the lists of a partial reward, gains nothing by a
+ * verifier that prints it: such marks count only where the agent has not written any.
  */
 export function createVerifierGrader(options: VerifierGraderOptions = {}): Grader {
   const { partialReward: partial = false, backoffMs = [3_000, 6_000, 12_000] } = options;
@@ -199,7 +214,7 @@ export function createVerifierGrader(options: VerifierGraderOptions = {}): Grade
       const outcomes: VerifyOutcome[] = [];
       const verified = await verify(environment, context, backoffMs, outcomes);
       context.signal.throwIfAborted();
-      return gradeOf(verified, partial, outcomes);
+      return gradeOf(verified, partial, context, outcomes);
     },
   };
 }
