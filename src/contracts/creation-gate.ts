@@ -18,4 +18,6 @@ export interface CreationTicket {
 export interface CreationGate {
   /** Resolves when a creation may be tried; rejects with the signal's reason. */
   enter(signal: AbortSignal): Promise<CreationTicket>;
+  /** One of ours was deleted: who waits for a place need not wait out the gate's own pause. Never rejects. */
+  freed?(): Promise<void>;
 }

@@ -21,8 +21,8 @@ export interface FleetEnvironmentOptions {
   readonly task: FleetTask;
   readonly made: CreatedInstance;
   readonly known: KnownVerifiers;
-  /** It is deleted, or was given up to the sweeps. */
-  readonly onClosed: () => void;
+  /** It is deleted, or was given up to the sweeps. Never rejects. */
+  readonly onClosed: () => Promise<void>;
 }
 
 /** Endpoints of an instance, best first: an `mcp` image has only the aggregator. Source: the public OpenEnv source. */
@@ -161,7 +161,7 @@ export class FleetEnvironment implements Environment {
     crashPoint('environment.delete:before');
     await removeInstance(this.#parts, this.id, made.run_id);
     crashPoint('environment.delete:after');
-    onClosed();
+    await onClosed();
   }
 
   async #closeTools(): Promise<void> {

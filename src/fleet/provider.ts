@@ -75,7 +75,10 @@ class FleetProvider implements EnvironmentProvider {
       task: request.task,
       made,
       known: this.#known,
-      onClosed: () => this.#open.delete(environment),
+      onClosed: async () => {
+        this.#open.delete(environment);
+        await this.#gate.freed?.();
+      },
     });
     this.#open.add(environment);
     return environment;

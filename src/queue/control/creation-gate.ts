@@ -4,6 +4,7 @@ import { silentLogger } from '../../observe/index.ts';
 import type { QueueOptions } from '../api.ts';
 import { connectPatient, disconnect } from '../connection.ts';
 import { enterGate, type GateEntry } from '../lua/gate-enter.ts';
+import { freeGate } from '../lua/gate-freed.ts';
 import { leaveGate } from '../lua/gate-left.ts';
 import { passGate } from '../lua/gate-passed.ts';
 import { refuseGate } from '../lua/gate-refused.ts';
@@ -54,6 +55,7 @@ export interface CreationGateOptions extends QueueOptions {
 
 /** A gate that all workers with the same Redis, prefix and provider share. Those who wait are let go when it closes. */
 export interface SharedCreationGate extends CreationGate, AsyncDisposable {
+  freed(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -92,18 +94,22 @@ export async function createCreationGate(options: CreationGateOptions): Promise<
       };
     });
 
+  const tellRedis = async (tell: () => Promise<void>): Promise<void> => {
+    const told = tell().catch((fault: unknown) => {
+      if (closed === null) log.warn({ err: String(fault), provider }, 'creation gate');
+    });
+    await within(told, pace.tellMs);
+  };
+
   const ticket = (token: string, at: number, leased: boolean): CreationTicket => {
     let over = false;
     const end = async (tell: () => Promise<unknown>): Promise<void> => {
       if (over) return;
       over = true;
-      const told = tell().then(
-        () => (leased ? wake() : undefined),
-        (fault: unknown) => {
-          if (closed === null) log.warn({ err: String(fault), provider }, 'creation gate');
-        },
-      );
-      await within(told, pace.tellMs);
+      await tellRedis(async () => {
+        await tell();
+        if (leased) wake();
+      });
     };
     return {
       // While the gate was open there was nothing to open.
@@ -194,6 +200,13 @@ export async function createCreationGate(options: CreationGateOptions): Promise<
     });
   };
 
+  const freed = async (): Promise<void> => {
+    if (closed !== null) return;
+    await tellRedis(async () => {
+      if (await freeGate(redis, gate)) wake();
+    });
+  };
+
   const close = (): Promise<void> =>
     (closed ??= (async () => {
       for (const waiter of waiting.splice(0)) waiter.refuse(new Error('the creation gate is closed'));
@@ -202,7 +215,7 @@ export async function createCreationGate(options: CreationGateOptions): Promise<
       await asking;
       await disconnect(redis);
     })());
-  return { enter, close, [Symbol.asyncDispose]: close };
+  return { enter, freed, close, [Symbol.asyncDispose]: close };
 }
 
 function pauseOf(retryAfterMs: number | null, pace: CreationPace): Parameters<typeof refuseGate>[3] {

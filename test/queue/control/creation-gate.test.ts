@@ -156,6 +156,33 @@ describe('a refusal', () => {
     expect(await closedFor()).toBeLessThanOrEqual(30_000);
   });
 
+  it('is waited out no longer when a place has become free, unless the provider said how long', async () => {
+    const [first, second] = [await open({ firstPauseMs: 60_000, longestPauseMs: 60_000 }), await open()];
+    await first.freed();
+    await refuse(first, null);
+    const asked = [ask(first), ask(first)];
+    expect(await closedFor()).toBeGreaterThan(30_000);
+    await second.freed();
+    const one = await Promise.race(asked.map(({ entered }) => entered));
+    // One place, one try.
+    expect(asked.filter(({ ticket }) => ticket !== null)).toHaveLength(1);
+    await one.refused(50_000);
+    await second.freed();
+    expect(await closedFor()).toBeGreaterThan(30_000);
+    expect(asked.filter(({ ticket }) => ticket === null)).toHaveLength(1);
+    for (const { entered } of asked) entered.catch(() => undefined);
+  });
+
+  it('that is told only after a place has become free closes nothing: it may be older', async () => {
+    const gate = await open({ firstPauseMs: 60_000, longestPauseMs: 60_000 });
+    await refuse(gate, null);
+    await gate.freed();
+    const late = await gate.enter(forever);
+    await gate.freed();
+    await late.refused(null);
+    await (await gate.enter(forever)).passed();
+  });
+
   it('of one provider holds back no other', async () => {
     const gate = await open();
     await using other = await createCreationGate({ redisUrl: testRedisUrl(), prefix, provider: 'e2b' });
