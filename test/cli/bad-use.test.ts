@@ -6,7 +6,7 @@ import { startScriptedPolicy, type ScriptedPolicy } from '../../src/policy/index
 import { createQueue } from '../../src/queue/index.ts';
 import { smallScripts, smallTask } from '../e2e/small-tasks.ts';
 import { freshPrefix, testRedisUrl } from '../support/redis.ts';
-import { invoke, type Invoked } from './invoke.ts';
+import { expectOneLine, invoke, type Invoked } from './invoke.ts';
 import { startLockedRedis } from './locked-redis.ts';
 
 const key = 'sesame';
@@ -47,13 +47,6 @@ async function file(name: string, content: unknown): Promise<string> {
 async function runs(): Promise<string[]> {
   await using queue = await createQueue({ redisUrl: testRedisUrl(), prefix: pool });
   return (await queue.listRuns()).map(({ run_id }) => run_id);
-}
-
-/** One line on stderr that has all of `words`, exit code 2, nothing on stdout. */
-function expectOneLine(invoked: Invoked, ...words: string[]): void {
-  expect(invoked).toMatchObject({ code: 2, stdout: '' });
-  expect(invoked.stderr).toMatch(/^rollpool: [^\n]+\n$/);
-  for (const word of words) expect(invoked.stderr).toContain(word);
 }
 
 describe('a command line', () => {
@@ -293,12 +286,12 @@ describe('a machine', () => {
     expect(await readdir(directory)).not.toContain('out');
   });
 
-  test('that serves a kind of task of another version', async () => {
-    const fleet = await file('fleet.json', [
-      { task_key: 'f', prompt: 'Book it.', env_key: 'booking', env_version: 'v1', verifier_id: 'v' },
-    ]);
-    expectOneLine(await invoke(['run', fleet], env), 'cannot serve fleet');
-    expectOneLine(await invoke(['worker', '--lanes', 'fleet'], env), 'fleet');
+  test('without what a lane needs that was asked for by name', async () => {
+    expectOneLine(await invoke(['worker', '--lanes', 'fleet'], env), 'fleet: FLEET_API_KEY is not set');
+    expectOneLine(
+      await invoke(['worker', '--lanes', 'claude_code-e2b'], env),
+      'claude_code-e2b: this version does not serve it yet',
+    );
   });
 });
 

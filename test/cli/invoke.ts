@@ -1,4 +1,4 @@
-import { vi } from 'vitest';
+import { expect, vi } from 'vitest';
 import { runProgram } from '../../src/cli/program.ts';
 
 export interface Invoked {
@@ -15,7 +15,7 @@ export async function invoke(
   let stdout = '';
   let stderr = '';
   for (const name of Object.keys(process.env)) {
-    if (/^(ROLLPOOL_|REDIS_URL|DOCKER_HOST|XDG_)/.test(name)) vi.stubEnv(name, undefined);
+    if (/^(ROLLPOOL_|FLEET_|REDIS_URL|DOCKER_HOST|XDG_)/.test(name)) vi.stubEnv(name, undefined);
   }
   for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
   const out = vi
@@ -33,4 +33,11 @@ export async function invoke(
     err.mockRestore();
     vi.unstubAllEnvs();
   }
+}
+
+/** One line on stderr that has all of `words`, exit code 2, nothing on stdout. */
+export function expectOneLine(invoked: Invoked, ...words: string[]): void {
+  expect(invoked).toMatchObject({ code: 2, stdout: '' });
+  expect(invoked.stderr).toMatch(/^rollpool: [^\n]+\n$/);
+  for (const word of words) expect(invoked.stderr).toContain(word);
 }

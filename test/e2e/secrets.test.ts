@@ -1,16 +1,12 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createConsumer } from '../../src/queue/consumer/index.ts';
-import { parseRedisUrl } from '../../src/queue/index.ts';
 import { startScriptedPolicy, type ScriptedPolicy } from '../../src/policy/index.ts';
-import { decodePayload, type Payload } from '../../src/trajectory/index.ts';
 import { docker, haveDocker } from '../sandbox/docker-daemon.ts';
-import { testRedisUrl } from '../support/redis.ts';
 import { openPolicyGate, type PolicyGate } from './policy-gate.ts';
+import { everythingInRedis, payloadsOf } from './redis-content.ts';
 import { bash, smallScripts, smallTask } from './small-tasks.ts';
-import { openStage, type Stage } from './stage.ts';
+import { openStage } from './stage.ts';
 
 const key = `policy-key-${process.pid}-q7w8e9r0`;
 /** Matches the key and not itself, so that a search does not find its own command. */
@@ -40,41 +36,6 @@ const looks = [
       `(exec 3<>/dev/tcp/127.0.0.1/6379) 2>&1 | head -n 1; (exec 3<>/dev/tcp/192.0.2.1/80) 2>&1 | head -n 1`,
   ),
 ];
-
-/** Every value of the pool in Redis, as one text. */
-async function everythingInRedis(pool: string): Promise<string> {
-  const redis = new Redis(parseRedisUrl(testRedisUrl()));
-  const found: unknown[] = [];
-  try {
-    for await (const keys of redis.scanStream({ match: `${pool.replace(/[[\]]/g, '\\$&')}*` })) {
-      for (const name of keys as string[]) {
-        const read = {
-          string: () => redis.get(name),
-          hash: () => redis.hgetall(name),
-          list: () => redis.lrange(name, 0, -1),
-          set: () => redis.smembers(name),
-          zset: () => redis.zrange(name, '0', '-1'),
-          stream: () => redis.xrange(name, '-', '+'),
-          none: async () => null,
-        }[await redis.type(name)];
-        expect(read, name).toBeDefined();
-        found.push([name, await read?.()]);
-      }
-    }
-  } finally {
-    redis.disconnect();
-  }
-  return JSON.stringify(found);
-}
-
-async function payloadsOf(stage: Stage, run: string): Promise<Payload[]> {
-  await using consumer = await createConsumer({ redisUrl: testRedisUrl(), prefix: stage.pool });
-  const payloads: Payload[] = [];
-  for await (const { payload } of consumer.listResults(run)) {
-    payloads.push(decodePayload((await consumer.fetchPayload(payload!))!));
-  }
-  return payloads;
-}
 
 describe.runIf(haveDocker)('the key of the policy', { timeout: 180_000 }, () => {
   let policy: ScriptedPolicy;
@@ -129,7 +90,7 @@ describe.runIf(haveDocker)('the key of the policy', { timeout: 180_000 }, () => 
     const ended = await command.ended;
     expect(ended.code, ended.stderr).toBe(0);
 
-    const payloads = await payloadsOf(stage, 'secret');
+    const payloads = await payloadsOf(stage.pool, 'secret');
     const outputs = payloads.flatMap(({ trace }) =>
       trace.calls.flatMap(({ new_messages }) =>
         new_messages.flatMap((message) => (message.role === 'tool' ? [message.content] : [])),

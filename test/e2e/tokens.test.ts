@@ -1,12 +1,82 @@
+import { readFileSync, readdirSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { Result } from '../../src/contracts/index.ts';
 import type { SampledCall } from '../../src/policy/index.ts';
 import { haveDocker } from '../sandbox/docker-daemon.ts';
-import { openStage, places, placesOf, readResults } from './stage.ts';
+import { messageTask } from './fleet/stage.ts';
+import { openStage, places, placesOf, readResults, type Stage } from './stage.ts';
 
-const tasks = ['fix-median', 'rename-option', 'repair-totals', 'write-slugify'];
+const codingTasks = ['fix-median', 'rename-option', 'repair-totals', 'write-slugify'];
+const fleetTasks = ['bw_book_e_bike', 'bw_over_limit', 'bw_ready_for_collection', 'bw_wrong_cassette'];
+const allFleetTasks = [
+  ...fleetTasks,
+  ...['bw_brass_bell', 'bw_moving_away', 'bw_reorder_brakes', 'bw_sick_mechanic', 'bw_tyre_price'],
+];
+const textTasks = ['first', 'second', 'third', 'fourth'];
+
+interface Case {
+  readonly name: string;
+  readonly tasks: readonly string[];
+  /** Of `examples/`, with its policy beside it. Default: tasks whose scripts call tools in text. */
+  readonly file?: string;
+  readonly template: 'plain' | 'hostile';
+  readonly sandbox?: 'docker' | 'local';
+  readonly toolMode?: 'native' | 'text';
+}
+
+const demo = { file: 'demo', tasks: [...codingTasks, ...fleetTasks] };
+const fleet = { file: 'bike-workshop', tasks: allFleetTasks };
+const cases: readonly Case[] = [
+  ...(haveDocker
+    ? [{ name: 'both kinds of task, in docker', ...demo, sandbox: 'docker', template: 'plain' } as const]
+    : []),
+  { name: 'both kinds of task, in local', ...demo, sandbox: 'local', template: 'hostile' },
+  { name: 'Fleet tasks alone', ...fleet, template: 'plain', toolMode: 'native' },
+  { name: 'tools called in text', tasks: textTasks, template: 'plain', toolMode: 'text' },
+  { name: 'tools called in text', tasks: textTasks, template: 'hostile', toolMode: 'text' },
+];
+
+/** Writes a tasks file and a policy that calls tools in its text; gives their paths. */
+async function writeTextCase(stage: Stage): Promise<{ tasks: string; scripts: string }> {
+  const tell = (body: string): string =>
+    `<tool_call>${JSON.stringify({ name: 'send_message', arguments: { customer_id: 101, body } })}</tool_call>`;
+  const turns = [
+    { text: '<tool_call>{"name": "get_customer", "arguments": {"customer_id": 101}}</tool_call>' },
+    {
+      branches: [
+        { p: 1, turns: [{ text: [`I tell them. ${tell('Your bike is ready.')}`] }] },
+        { p: 1, turns: [{ text: `They wait. ${tell('Come and see.')}` }] },
+      ],
+    },
+    { text: ['They know. <done>', 'That is all. <done>'] },
+  ];
+  const scripts = { schema: 'rollpool.scripts/1', scripts: [{ match: 'Tell customer 101', turns }] };
+  return {
+    tasks: await stage.file(
+      'tasks.json',
+      textTasks.map((task_key) => messageTask({ task_key })),
+    ),
+    scripts: await stage.file('scripts.json', scripts),
+  };
+}
+
+/** Processes that have the pool in their environment; none where there is no /proc. */
+function processesOf(pool: string): number[] {
+  if (process.platform !== 'linux') return [];
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .filter((name) => {
+      try {
+        return readFileSync(`/proc/${name}/environ`, 'utf8').includes(pool);
+      } catch {
+        return false;
+      }
+    })
+    .map(Number);
+}
 
 /** A sampled call as one text: what stood before it, what was sampled, and with which float32 logprobs. */
 function callText(prompt: readonly number[], ids: readonly number[], logprobs: readonly number[]): string {
@@ -31,23 +101,38 @@ function turnsOf(results: readonly Result[]): string[] {
   );
 }
 
-test.each([...(haveDocker ? ([['docker', 'plain']] as const) : []), ['local', 'hostile'] as const])(
-  'rollpool run in %s gives exactly the tokens that the policy sampled, under the %s template',
+test.each(cases)(
+  'rollpool run gives exactly the tokens that the policy sampled: $name, under the $template template',
   { timeout: 180_000 },
-  async (sandbox, template) => {
-    await using stage = await openStage();
+  async ({ file, tasks, template, sandbox, toolMode }) => {
+    // A file of Fleet tasks alone needs neither Docker nor the Claude Code CLI.
+    const bare = { DOCKER_HOST: 'unix:///nowhere/docker.sock', ROLLPOOL_CLAUDE_CLI: '/nowhere/claude' };
+    await using stage = await openStage({
+      ...(sandbox === undefined ? bare : {}),
+      ...(toolMode === undefined ? {} : { ROLLPOOL_TOOL_MODE: toolMode }),
+    });
     const samplesLog = join(stage.directory, 'samples.jsonl');
     const out = join(stage.directory, 'out');
-    const scripts = ['--scripts', 'examples/coding.policy.json', '--template', template, '--seed', '10'];
+    const from =
+      file === undefined
+        ? await writeTextCase(stage)
+        : { tasks: `examples/${file}.json`, scripts: `examples/${file}.policy.json` };
+    const scripts = ['--scripts', from.scripts, '--template', template, '--seed', '10'];
     const policy = stage.start(['policy', ...scripts, '--samples-log', samplesLog, '--log-level', 'warn']);
     const [url] = await policy.says(/http:\S+/, 'the policy listens');
 
-    const where = ['--sandbox', sandbox, '--policy-url', url, '--out', out];
-    const ended = await stage.run(['run', 'examples/coding.json', '--samples', '2', ...where]);
+    const where = [
+      ...(sandbox === undefined ? [] : ['--sandbox', sandbox]),
+      // The policy knows earlier turns by their text: two episodes that say the same at once in other tokens confuse it.
+      ...(file === undefined ? ['--processes', '1', '--concurrency', '1'] : []),
+      ...['--policy-url', url, '--out', out],
+    ];
+    const run = stage.start(['run', from.tasks, '--samples', '2', ...where]);
+    const ended = await run.ended;
     expect(ended.code, ended.stderr).toBe(0);
     const results = await readResults(out);
     expect(placesOf(results)).toEqual(places(tasks, 2));
-    expect(new Set(results.map(({ episode_id }) => episode_id)).size).toBe(8);
+    expect(new Set(results.map(({ episode_id }) => episode_id)).size).toBe(2 * tasks.length);
     for (const task of tasks) expect(ended.stdout).toContain(task);
 
     // What no script matched are the probes of the workers.
@@ -75,7 +160,16 @@ test.each([...(haveDocker ? ([['docker', 'plain']] as const) : []), ['local', 'h
 
     const rewardsOf = (task: string): Set<number | null> =>
       new Set(results.flatMap(({ task_key, reward }) => (task_key === task ? [reward] : [])));
-    expect(tasks.filter((task) => rewardsOf(task).size > 1)).not.toEqual([]);
+    for (const kind of [codingTasks, allFleetTasks, textTasks]) {
+      const played = kind.filter((task) => tasks.includes(task));
+      if (played.length > 0) expect(played.filter((task) => rewardsOf(task).size > 1)).not.toEqual([]);
+    }
+
+    // The local Fleet that it brought ended with it, and so did everything else.
+    const [, fleetUrl] = /^local Fleet: (\S+)$/m.exec(ended.stderr) ?? [];
+    await expect(fetch(fleetUrl!)).rejects.toThrow('fetch failed');
+    expect(processesOf(stage.pool)).toEqual([policy.pid]);
+    expect(readdirSync(tmpdir()).filter((name) => name.includes(`-${run.pid}-`))).toEqual([]);
     expect(await stage.containers()).toEqual([]);
 
     policy.kill('SIGTERM');
