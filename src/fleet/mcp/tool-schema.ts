@@ -35,14 +35,14 @@ const deepest = 200;
 /** down to here: Python's JSON reader, which engines use, gives up before 1000. */
 const bottom = 400;
 
-/** Text without half surrogate pairs, which no engine can encode, and nesting down to `bottom`, where anything is valid. */
-function readable(value: unknown, depth = 0): unknown {
-  if (typeof value === 'string') return safeText(value);
+/** The same with every text in it changed, and nesting down to `bottom`, where anything is valid. */
+function reworded(value: unknown, words: (text: string) => string, depth = 0): unknown {
+  if (typeof value === 'string') return words(value);
   if (typeof value !== 'object' || value === null) return value;
   if (depth > bottom) return Array.isArray(value) ? [] : {};
-  if (Array.isArray(value)) return value.map((item) => readable(item, depth + 1));
+  if (Array.isArray(value)) return value.map((item) => reworded(item, words, depth + 1));
   return Object.fromEntries(
-    Object.entries(value).map(([key, item]) => [safeText(key), readable(item, depth + 1)]),
+    Object.entries(value).map(([key, item]) => [words(key), reworded(item, words, depth + 1)]),
   );
 }
 
@@ -165,10 +165,14 @@ function withoutRootReference(root: Node): Node {
  * A tool's input schema (MCP, any JSON Schema of an object) as the `parameters` of a chat completion: `type: object`
  * with `properties` and `required` always there. `$defs`, `$ref`, enums, nested types, descriptions and
  * additionalProperties are kept; `title`, `$schema` and `default: null` are dropped; `anyOf: [X, null]` becomes X;
- * tuples become lists; text is as `safeText` has it. Pure: the input is not changed, parts of it may be shared with the answer.
+ * tuples become lists; text is as
+ * `words` makes it, by default without half surrogate pairs, which no engine can encode. Pure: the input is not changed, parts of it may be shared with the answer.
  */
-export function toParameters(inputSchema: unknown): Readonly<Record<string, unknown>> {
-  const input = readable(isNode(inputSchema) ? inputSchema : {});
+export function toParameters(
+  inputSchema: unknown,
+  words: (text: string) => string = safeText,
+): Readonly<Record<string, unknown>> {
+  const input = reworded(isNode(inputSchema) ? inputSchema : {}, words);
   const walked = new Walk(input).schema(input, '', 0) as Node;
   const root = withoutRootReference(walked);
   const required: unknown = root['required'];

@@ -105,12 +105,13 @@ class McpToolSet implements ToolSet {
     const byName = new Map(listing.tools.map((tool) => [tool.name, tool]));
     const names = legalNames([...byName.keys()]);
     this.#tools = new Map([...names].map(([legal, name]) => [legal, byName.get(name)!]));
+    const words = (text: string): string => this.#redacted(safeText(text));
     return [...this.#tools].map(([name, { description, inputSchema }]) => ({
       type: 'function',
       function: {
         name,
-        ...(description !== null && { description: safeText(description) }),
-        parameters: toParameters(inputSchema),
+        ...(description !== null && { description: words(description) }),
+        parameters: toParameters(inputSchema, words),
       },
     }));
   }

@@ -231,3 +231,14 @@ test('a description is passed on as text that an engine can encode', async () =>
   await using set = toolsOf([server]);
   expect((await set.list(soon)).map(({ function: { description } }) => description)).toEqual(['half \ufffd']);
 });
+
+test('a key that a server writes into its list goes no further', async () => {
+  const inputSchema = { type: 'object' as const, properties: { id: { default: 'Bearer sk_very_secret' } } };
+  await using server = await startToolServer({
+    tools: () => [tool('a', { description: 'send sk_very_secret', inputSchema })],
+  });
+  await using set = toolsOf([server]);
+  const listed = JSON.stringify(await set.list(soon));
+  expect(listed).toContain('send [redacted]');
+  expect(listed).not.toContain('sk_very_secret');
+});
