@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { runPython, type PythonExit } from './python-process.ts';
 import { python, type Python } from './python.ts';
+import { killStrays } from './strays.ts';
 import type { VerifierExecution, VerifierOutcome } from './verifier.ts';
 
 const script = fileURLToPath(new URL('./python/run.py', import.meta.url));
@@ -43,6 +44,7 @@ export async function runVerifier(
     execution.signal.throwIfAborted();
     return { ...verdict(exit, execution), execution_time_ms: Math.round(performance.now() - started) };
   } finally {
+    await killStrays(join(directory, 'home'));
     await rm(directory, { recursive: true, force: true });
   }
 }

@@ -1,10 +1,16 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { probePython } from '../../../src/local-fleet/verifier/python.ts';
+import { until } from '../../support/wait.ts';
 import { bundled, noArguments, openScene, pickled, type Scene } from './scene.ts';
 
 let scene: Scene;
+
+/** Dead, and not yet noticed by whoever is to: in a container there may be nobody. */
+function isZombie(pid: number): boolean {
+  return / Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+}
 
 beforeAll(() => {
   scene = openScene(
@@ -284,6 +290,25 @@ def verify(env):
       ]);
     },
   );
+
+  test('processes: none outlives it, not even in a session of its own', async () => {
+    const outcome = await scene.run(`
+def verify(env):
+    import os, time
+    try:
+        pid = os.fork()
+    except OSError:
+        return 0
+    if pid == 0:
+        os.setsid()
+        os.closerange(0, 10)
+        time.sleep(600)
+    return pid
+`);
+    expect(outcome).toMatchObject({ success: true });
+    const pid = Number(outcome.result);
+    if (pid > 0) await until(() => !existsSync(`/proc/${pid}`) || isZombie(pid), 'it has ended');
+  });
 
   test('nothing stays behind', async () => {
     await scene.run('def verify(env):\n    open("left", "w").write("x")\n    return 1', {
