@@ -1,10 +1,38 @@
-import { Pool, type Dispatcher } from 'undici';
+import { Pool } from 'undici';
 import { EngineError } from '../engines/engine-error.ts';
 
+/** Status and headers of an answer, and its body as text. */
 export interface ReplicaReply {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly text: string;
+}
+
+/** A whole answer: bytes, decoded only where somebody asks for the text. */
+class WholeReply implements ReplicaReply {
+  readonly status: number;
+  readonly headers: ReplicaReply['headers'];
+  readonly bytes: Buffer;
+
+  constructor(status: number, headers: ReplicaReply['headers'], bytes: Buffer) {
+    this.status = status;
+    this.headers = headers;
+    this.bytes = bytes;
+  }
+
+  get text(): string {
+    return this.bytes.toString();
+  }
+}
+
+/** An answer whose body is still on its way. */
+export interface ReplicaStream {
+  readonly status: number;
+  readonly headers: ReplicaReply['headers'];
+  /** Rejects as `request` does. Leaving the iteration early closes the connection. */
+  readonly body: AsyncIterable<Buffer>;
+  /** The body to its end. */
+  whole(): Promise<WholeReply>;
 }
 
 const nobodyThere = new Set([
@@ -20,6 +48,25 @@ const nobodyThere = new Set([
 function codeOf(error: unknown): string {
   if (error instanceof AggregateError) return codeOf(error.errors[0]);
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
+}
+
+/** Throws what a broken exchange means. */
+function fail(error: unknown, signal: AbortSignal): never {
+  if (signal.aborted) throw signal.reason;
+  const code = codeOf(error);
+  const why = code || (error instanceof Error ? error.message : String(error));
+  if (nobodyThere.has(code)) {
+    throw new EngineError('unreachable', `the policy does not answer (${why})`, { cause: error });
+  }
+  throw new EngineError('busy', `the connection to the policy broke (${why})`, { cause: error });
+}
+
+async function* chunks(body: AsyncIterable<Buffer>, signal: AbortSignal): AsyncGenerator<Buffer> {
+  try {
+    yield* body;
+  } catch (error) {
+    fail(error, signal);
+  }
 }
 
 /** Bytes of one answer: many times that of a million prompt ids and the longest completion with its logprobs. */
@@ -72,34 +119,39 @@ export class Replica {
     path: string,
     body: string | null,
     signal: AbortSignal,
-  ): Promise<ReplicaReply> {
+  ): Promise<WholeReply> {
+    return this.stream(method, path, body, signal, (reply) => reply.whole());
+  }
+
+  /**
+   * One request whose answer `read` takes as it comes; the request counts as on its way until `read` is done. Rejects as
+   * `request` does, or with what `read` rejects with.
+   */
+  async stream<T>(
+    method: 'GET' | 'POST',
+    path: string,
+    body: string | null,
+    signal: AbortSignal,
+    read: (reply: ReplicaStream) => Promise<T>,
+  ): Promise<T> {
     signal.throwIfAborted();
-    let response: Dispatcher.ResponseData;
     this.inFlight++;
     try {
-      response = await this.#pool.request({
-        method,
-        path: `${this.#prefix}${path}`,
-        headers: this.#headers,
-        body,
-        signal,
-      });
-      return {
-        status: response.statusCode,
-        headers: response.headers,
-        text: await response.body.text(),
-      };
-    } catch (error) {
-      if (signal.aborted) throw signal.reason;
-      const code = codeOf(error);
-      const why = code || (error instanceof Error ? error.message : String(error));
-      if (nobodyThere.has(code)) {
-        throw new EngineError('unreachable', `the policy does not answer (${why})`, {
-          cause: error,
-        });
-      }
-      throw new EngineError('busy', `the connection to the policy broke (${why})`, {
-        cause: error,
+      const response = await this.#pool
+        .request({ method, path: `${this.#prefix}${path}`, headers: this.#headers, body, signal })
+        .catch((error: unknown) => fail(error, signal));
+      const { statusCode: status, headers } = response;
+      return await read({
+        status,
+        headers,
+        body: chunks(response.body, signal),
+        whole: async () => {
+          try {
+            return new WholeReply(status, headers, Buffer.from(await response.body.arrayBuffer()));
+          } catch (error) {
+            return fail(error, signal);
+          }
+        },
       });
     } finally {
       this.inFlight--;
