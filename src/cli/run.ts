@@ -85,7 +85,7 @@ async function run(file: string, flags: RunFlags): Promise<void> {
   const { run_id } = added;
   tell(describeAdded(added));
   if (fleet.local !== null) tell(`local Fleet: ${fleet.local}`);
-  await warnOfOthers(context.queue, run_id, flags.sandbox);
+  await warnOfOthers(context.queue, run_id, flags.sandbox, lanes);
   const results = await runWorkers({
     settings,
     context,
@@ -113,15 +113,23 @@ async function run(file: string, flags: RunFlags): Promise<void> {
   if (shutdown.graceful.aborted || unfinished) process.exitCode = exitCodes.someFailed;
 }
 
-/** Says which other runs wait on the same lane: the workers of this run serve them too, with this run's policy. */
-async function warnOfOthers(queue: RolloutQueue, runId: string, sandbox: string): Promise<void> {
+/**
+ * Says which other runs may wait on a lane of this one: its workers serve them too, with this run's policy and Fleet. Fleet
+ * tasks share one lane wherever the coding tasks beside them run.
+ */
+async function warnOfOthers(
+  queue: RolloutQueue,
+  runId: string,
+  sandbox: string,
+  lanes: readonly Lane[],
+): Promise<void> {
   for (const { run_id, done, cancelled, episodes, settings } of await queue.listRuns()) {
     const open = episodes.queued + episodes.running;
-    if (run_id === runId || done || cancelled || open === 0 || settings.extra?.['sandbox'] !== sandbox)
-      continue;
+    if (run_id === runId || done || cancelled || open === 0) continue;
+    if (settings.extra?.['sandbox'] !== sandbox && !lanes.includes('fleet')) continue;
     tell(
-      `warning: ${open} episodes of run ${run_id} wait on this lane too, and this run's workers will run them with this ` +
-        `policy (rollpool cancel ${run_id} ends them)`,
+      `warning: ${open} episodes of run ${run_id} wait too, and this run's workers will run those on ${lanes.join(', ')} with ` +
+        `this run's policy${lanes.includes('fleet') ? ' and Fleet service' : ''} (rollpool cancel ${run_id} ends them)`,
     );
   }
 }

@@ -96,6 +96,8 @@ describe('episodes of another run on the same lane', () => {
     expect(enqueued.code).toBe(0);
     const run = ['run', tasks, '--sandbox', 'local', '--processes', '1', '--out', `${stage.directory}/out`];
     const { stderr } = await stage.run(run);
-    expect(stderr).toContain('warning: 1 episodes of run other wait on this lane too');
+    expect(stderr).toContain(
+      "warning: 1 episodes of run other wait too, and this run's workers will run those on claude_code-local with",
+    );
   });
 });
