@@ -9,8 +9,8 @@ const everyMs = 60_000;
 export interface ReapTarget {
   readonly pool: string;
   readonly providers: readonly Reaper[];
-  /** Knows the workers whose heartbeat has not run out. */
-  readonly queue: Pick<RolloutQueue, 'listWorkers'>;
+  /** Knows the workers whose heartbeat has not run out, and those that were. */
+  readonly queue: Pick<RolloutQueue, 'listWorkers' | 'listSeenWorkers'>;
   readonly all?: boolean;
   readonly run_id?: string;
 }
@@ -25,13 +25,16 @@ export async function reapOnce(target: ReapTarget): Promise<ReapReport> {
   // A worker's heartbeat outlives it by a minute and more; on its own machine its death shows at once.
   const dead = await findDeadDirectories(target.pool);
   const alive = new Map((await target.queue.listWorkers()).map(({ worker, lanes }) => [worker, lanes]));
+  // A service is shared by pools of the same name with a Redis each: whose workers are not known here may well live.
+  const seen = new Set(await target.queue.listSeenWorkers());
   const deadHere = new Set(dead.map(({ worker }) => worker));
   const removed: string[] = [];
   const kept: { id: string; why: string }[] = [];
   for (const provider of target.providers) {
     const report = await provider.reap({
       pool: target.pool,
-      isDead: (worker) => deadHere.has(worker) || !alive.has(worker),
+      isDead: (worker) =>
+        deadHere.has(worker) || (!alive.has(worker) && (provider.name !== 'fleet' || seen.has(worker))),
       ...(target.all === undefined ? {} : { all: target.all }),
       ...(target.run_id === undefined ? {} : { run_id: target.run_id }),
     });

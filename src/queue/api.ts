@@ -170,6 +170,8 @@ export interface RolloutQueue extends AsyncDisposable {
   listRuns(): Promise<RunStatus[]>;
   laneCounts(): Promise<LaneCounts[]>;
   listWorkers(): Promise<WorkerRecord[]>;
+  /** Ids of all workers that were here in the last days: who is missing belongs to another Redis. */
+  listSeenWorkers(): Promise<string[]>;
   /** Each returns whether the target exists. Running episodes are ended by the control channel, not by these. */
   cancelRun(run_id: string, reason?: EndReason): Promise<boolean>;
   cancelGroup(group_id: string, reason?: EndReason): Promise<boolean>;

@@ -11,7 +11,7 @@ import { readBatch, repairParts } from './repair.ts';
 import { resumeParked } from './resume-parked.ts';
 import { countLanes, readRunStatus } from './run-status.ts';
 import { defaultTimings } from './timings.ts';
-import { listWorkers } from './workers-alive.ts';
+import { listSeenWorkers, listWorkers } from './workers-alive.ts';
 
 /** Opens the queue for a producer or a command. Rejects with RedisUnreachableError within seconds. */
 export async function createQueue(options: QueueOptions): Promise<RolloutQueue> {
@@ -40,6 +40,7 @@ export async function createQueue(options: QueueOptions): Promise<RolloutQueue> 
     },
     laneCounts: () => countLanes(jobs),
     listWorkers: () => listWorkers(redis, names),
+    listSeenWorkers: () => listSeenWorkers(redis, names),
     cancelRun: (run_id, reason = 'cancelled') => setFlag(redis, names.run(run_id), 'ended', reason),
     cancelGroup: (group_id, reason = 'cancelled') => setFlag(redis, names.group(group_id), 'ended', reason),
     cancelEpisode: (id, reason = 'cancelled') => setFlag(redis, names.episode(id), 'ended', reason),

@@ -19,6 +19,8 @@ export interface QueueNames {
   readonly runs: string;
   /** ZSET worker id -> epoch ms of its last heartbeat. */
   readonly workers: string;
+  /** ZSET worker id -> epoch ms of its last heartbeat, of workers that ended too, for some days. */
+  readonly seenWorkers: string;
   /** STRING with TTL: the reconciler that is at work. */
   readonly reconcileLock: string;
   /** STREAM of batches that trainers submit. */
@@ -69,6 +71,7 @@ export function queueNames(prefix: string = defaultPrefix): QueueNames {
     prefix,
     runs: key('runs'),
     workers: key('workers'),
+    seenWorkers: key('workers', 'seen'),
     reconcileLock: key('lock', 'reconcile'),
     inbox: key('inbox'),
     controlChannel: key('control'),

@@ -22,6 +22,14 @@ export async function listWorkers(redis: Redis, names: QueueNames): Promise<Work
   return records.flatMap((text) => (text === null ? [] : [JSON.parse(text) as WorkerRecord]));
 }
 
+/** For longer than anything lives that a worker may have left behind. */
+const rememberMs = 7 * 24 * 3_600_000;
+
+/** Workers of this Redis, alive or not, that were seen in the last days. */
+export async function listSeenWorkers(redis: Redis, names: QueueNames): Promise<string[]> {
+  return redis.zrange(names.seenWorkers, '0', '-1');
+}
+
 /** Beats at once, then every `everyMs` and whenever the connection is back. Stopping takes the record away. */
 export async function startHeartbeat(options: {
   readonly redis: Redis;
@@ -37,6 +45,8 @@ export async function startHeartbeat(options: {
       .multi()
       .set(names.worker(record.worker), JSON.stringify(record), 'PX', options.ttlMs)
       .zadd(names.workers, record.seen_at, record.worker)
+      .zadd(names.seenWorkers, record.seen_at, record.worker)
+      .zremrangebyscore(names.seenWorkers, '-inf', record.seen_at - rememberMs)
       .exec();
   };
   let beating: Promise<void> | undefined;
