@@ -14,7 +14,7 @@ import {
   socketPathLimit,
 } from './http/open-session.ts';
 import { PauseWatch } from './policy/pause-watch.ts';
-import { ReplicaSet } from './policy/replica-set.ts';
+import { ReplicaSet, type ReplicaOptions } from './policy/replica-set.ts';
 import { staticPolicyState, type PolicyState } from './policy-state.ts';
 import type { GatewaySession, SessionFactory, SessionOptions } from './session.ts';
 
@@ -30,6 +30,7 @@ export interface GatewayOptions {
     readonly logprobsMode?: LogprobsMode;
     /** As the probe found it. Default: probed at the first call that needs it. */
     readonly systemInPlace?: boolean;
+    readonly replicas?: ReplicaOptions;
   };
   /** Default: never paused, no version. */
   readonly policyState?: PolicyState;
@@ -81,11 +82,11 @@ class HttpGateway implements Gateway {
 
   constructor(options: GatewayOptions) {
     this.#options = options;
-    const { urls, apiKey, ...model } = options.policy;
+    const { urls, apiKey, replicas, ...model } = options.policy;
     const state = options.policyState ?? staticPolicyState;
     this.#policy = {
       engine: options.engine ?? new VllmEngine(model),
-      replicas: new ReplicaSet(urls, apiKey, options.log),
+      replicas: new ReplicaSet(urls, apiKey, options.log, replicas, () => state.paused()),
       state,
       pauses: new PauseWatch(state),
       log: options.log,

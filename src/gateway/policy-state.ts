@@ -8,8 +8,10 @@ export interface PolicyState {
   readonly source: 'pushed' | 'engine' | 'none';
   /** True while new calls are to be held. */
   paused(): boolean;
-  /** Counts version changes made without a pause: a call that sees it move has an uncertain version. */
-  unpausedChanges(): number;
+  /** Counts changes of this replica's version made without a pause: a call that sees it move has an uncertain version. */
+  unpausedChanges(replica?: string): number;
+  /** Counts pauses that asked for calls in flight to be ended; a call that sees it move is sampled anew. Default: none. */
+  cuts?(): number;
   /** Resolves when the policy is not paused; rejects with the signal's reason. */
   resumed(signal: AbortSignal): Promise<void>;
 }

@@ -1,7 +1,7 @@
 import type { UnionClock } from './union-clock.ts';
 
 /** Why a call is held: it waits for the policy as such, not for this answer. */
-export type HoldReason = 'paused' | 'unreachable';
+export type HoldReason = 'paused' | 'unreachable' | 'queued';
 
 /** The reason with which a call's clock aborts. */
 export class DeadlinePassed extends Error {

@@ -26,7 +26,7 @@ function deadline(error: DeadlinePassed, limits: EffectiveLimits, lastError: str
     ? infra('policy_turn_deadline', `the policy gave no answer within ${limits.turn_seconds} s${last}`, error)
     : infra(
         'policy_hold_deadline',
-        `the policy was paused or out of reach for ${limits.hold_seconds} s${last}`,
+        `the policy was paused, out of reach or full for ${limits.hold_seconds} s${last}`,
         error,
       );
 }

@@ -1,5 +1,4 @@
 import type { ChatRequest } from '../chat.ts';
-import type { EngineError } from '../engines/engine-error.ts';
 import type { CountedPrefix } from './conversation.ts';
 import type { RecordedCall } from './recorded-call.ts';
 
@@ -17,7 +16,7 @@ export class CallInProgress {
     this.signal = signal;
   }
 
-  set lastError(error: EngineError) {
+  set lastError(error: Error) {
     this.record.lastError = error.message;
   }
 }

@@ -44,7 +44,7 @@ export class EpisodeSession {
   readonly #calls: RecordedCall[] = [];
   readonly #room = new CallRoom();
   readonly #working = new Set<Promise<unknown>>();
-  readonly #affinity: Affinity = { replica: null };
+  readonly #affinity: Affinity = { server: null };
   readonly #clocks = { model: new UnionClock(), hold: new UnionClock() };
   readonly #closing = new AbortController();
   readonly #failed = new AbortController();
@@ -80,7 +80,7 @@ export class EpisodeSession {
 
   /** Tokens of a request's prompt; null where the engine has no way to say. */
   async countTokens(request: ChatRequest, agentId: string, signal: AbortSignal): Promise<number | null> {
-    const replica = this.#policy.replicas.choose(this.#affinity);
+    const { replica } = this.#policy.replicas.choose(this.#affinity);
     const limited = AbortSignal.any([signal, this.#closing.signal, AbortSignal.timeout(10_000)]);
     try {
       return await this.#policy.engine.countTokens(
@@ -180,16 +180,17 @@ export class EpisodeSession {
   /** Samples, again where the engine itself cut the answer short: those tokens are recorded and never delivered. */
   async #sample(call: CallInProgress, tokens: number): Promise<EngineAnswer> {
     let maxTokens = await this.#roomFor(call, tokens);
-    const { engine, replicas, state } = this.#policy;
+    const { engine, replicas, state, pauses } = this.#policy;
     for (;;) {
       try {
         const sampled = await callPolicy({
           replicas,
           affinity: this.#affinity,
           state,
+          pauses,
           clock: call.record.clock,
           signal: call.signal,
-          attempt: (replica) => this.#attempt(call, replica, maxTokens),
+          attempt: (replica, signal) => this.#attempt(call, replica, maxTokens, signal),
           onRetry: (error) => {
             call.lastError = error;
             this.#log.debug({ call: call.record.index, err: error.message }, 'a model call is tried again');
@@ -213,7 +214,12 @@ export class EpisodeSession {
     }
   }
 
-  async #attempt(call: CallInProgress, replica: Replica, maxTokens: number): Promise<EngineAnswer> {
+  async #attempt(
+    call: CallInProgress,
+    replica: Replica,
+    maxTokens: number,
+    signal: AbortSignal,
+  ): Promise<EngineAnswer> {
     const { engine, state } = this.#policy;
     const { record, request } = call;
     const { sampling, episode_id, attempt } = this.#options;
@@ -222,7 +228,7 @@ export class EpisodeSession {
     record.replica = replica.name;
     record.maxTokens = maxTokens;
     record.versionStart = state.version(replica.name);
-    const changes = state.unpausedChanges();
+    const changes = state.unpausedChanges(replica.name);
     const sampled = await engine.complete(
       replica,
       {
@@ -232,10 +238,10 @@ export class EpisodeSession {
         max_tokens: maxTokens,
         upstreamId: this.#conversation.upstreamId,
       },
-      call.signal,
+      signal,
     );
     record.versionEnd = state.version(replica.name);
-    if (state.unpausedChanges() !== changes) record.notes.add('version_uncertain');
+    if (state.unpausedChanges(replica.name) !== changes) record.notes.add('version_uncertain');
     return sampled;
   }
 

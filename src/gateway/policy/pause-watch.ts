@@ -4,10 +4,23 @@ import type { PolicyState } from '../policy-state.ts';
 /** How often a pause of the policy is looked for while calls are on their way. */
 const everyMs = 100;
 
-/** Holds the clocks of calls in flight while the policy is paused: a frozen engine answers nobody. */
+/** A pause asked for calls in flight to be ended: the call is sampled anew once the policy goes on. */
+export class CutByPause extends Error {
+  constructor() {
+    super('the policy was paused and its calls in flight ended');
+    this.name = 'CutByPause';
+  }
+}
+
+/**
+ * Holds the clocks of calls in flight while the policy is paused, as a frozen engine answers nobody; and ends those calls
+ * where the pause asked for that.
+ */
 export class PauseWatch implements Disposable {
   readonly #state: PolicyState;
   readonly #clocks = new Set<CallClock>();
+  /** Each with the number of such pauses before it. */
+  readonly #cuts = new Map<AbortController, number>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(state: PolicyState) {
@@ -17,12 +30,30 @@ export class PauseWatch implements Disposable {
   add(clock: CallClock): void {
     this.#clocks.add(clock);
     this.#apply(clock);
-    this.#timer ??= setInterval(() => this.#clocks.forEach((each) => this.#apply(each)), everyMs).unref();
+    this.#timer ??= setInterval(() => this.#look(), everyMs).unref();
   }
 
   remove(clock: CallClock): void {
     this.#clocks.delete(clock);
     if (this.#clocks.size === 0) this[Symbol.dispose]();
+  }
+
+  /** A signal that aborts with CutByPause when the policy is paused with abort, until it is disposed. Only for calls whose clock was added. */
+  cut(): Disposable & { readonly signal: AbortSignal } {
+    const cut = new AbortController();
+    this.#cuts.set(cut, this.#asked);
+    return { signal: cut.signal, [Symbol.dispose]: () => void this.#cuts.delete(cut) };
+  }
+
+  #look(): void {
+    this.#clocks.forEach((each) => this.#apply(each));
+    const asked = this.#asked;
+    // By number and not by the state: a pause may be over before anybody looked.
+    for (const [cut, before] of this.#cuts) if (asked > before) cut.abort(new CutByPause());
+  }
+
+  get #asked(): number {
+    return this.#state.cuts?.() ?? 0;
   }
 
   #apply(clock: CallClock): void {

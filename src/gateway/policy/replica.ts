@@ -89,12 +89,6 @@ export function normalizeBaseUrl(url: string): URL {
 export class Replica {
   /** How the replica is named in records: its base URL, without credentials. */
   readonly name: string;
-  /** Calls on their way. */
-  inFlight = 0;
-  /** Sessions that stay on it. */
-  sessions = 0;
-  /** Monotonic milliseconds until which it is not chosen. */
-  downUntil = 0;
   readonly #pool: Pool;
   readonly #prefix: string;
   readonly #headers: Record<string, string>;
@@ -124,8 +118,7 @@ export class Replica {
   }
 
   /**
-   * One request whose answer `read` takes as it comes; the request counts as on its way until `read` is done. Rejects as
-   * `request` does, or with what `read` rejects with.
+   * One request whose answer `read` takes as it comes. Rejects as `request` does, or with what `read` rejects with.
    */
   async stream<T>(
     method: 'GET' | 'POST',
@@ -135,38 +128,22 @@ export class Replica {
     read: (reply: ReplicaStream) => Promise<T>,
   ): Promise<T> {
     signal.throwIfAborted();
-    this.inFlight++;
-    try {
-      const response = await this.#pool
-        .request({ method, path: `${this.#prefix}${path}`, headers: this.#headers, body, signal })
-        .catch((error: unknown) => fail(error, signal));
-      const { statusCode: status, headers } = response;
-      return await read({
-        status,
-        headers,
-        body: chunks(response.body, signal),
-        whole: async () => {
-          try {
-            return new WholeReply(status, headers, Buffer.from(await response.body.arrayBuffer()));
-          } catch (error) {
-            return fail(error, signal);
-          }
-        },
-      });
-    } finally {
-      this.inFlight--;
-    }
-  }
-
-  /** Whether anything answers HTTP there, within 5 s. */
-  async reachable(signal: AbortSignal): Promise<boolean> {
-    try {
-      await this.request('GET', '/health', null, AbortSignal.any([signal, AbortSignal.timeout(5_000)]));
-      return true;
-    } catch {
-      signal.throwIfAborted();
-      return false;
-    }
+    const response = await this.#pool
+      .request({ method, path: `${this.#prefix}${path}`, headers: this.#headers, body, signal })
+      .catch((error: unknown) => fail(error, signal));
+    const { statusCode: status, headers } = response;
+    return read({
+      status,
+      headers,
+      body: chunks(response.body, signal),
+      whole: async () => {
+        try {
+          return new WholeReply(status, headers, Buffer.from(await response.body.arrayBuffer()));
+        } catch (error) {
+          return fail(error, signal);
+        }
+      },
+    });
   }
 
   async close(): Promise<void> {

@@ -2,6 +2,7 @@ import type { EndReason, RolloutQueue } from '../api.ts';
 import { changePolicy } from '../lua/set-policy.ts';
 import type { ControlMessage } from './control-message.ts';
 import { parsePolicyRecord, type PolicyRecord } from './policy-record.ts';
+import { policyReplicaName } from './policy-replica.ts';
 
 /** A change of the policy's state; what is absent stays. */
 export interface PolicyChange {
@@ -9,7 +10,12 @@ export interface PolicyChange {
   readonly version?: number;
   /** True holds new model calls, false lets them go on. */
   readonly paused?: boolean;
-  /** The replica (its base URL) that `version` is of. Default: all of them. */
+  /**
+   * With a pause: what becomes of calls in flight. `drain`: they go on, as long as the engine lets them, and their clocks stand
+   * still. `abort`: the gateways end them and sample them anew when the policy goes on. Default: drain.
+   */
+  readonly in_flight?: 'drain' | 'abort';
+  /** The replica (its base URL, with or without `/v1`) that `version` is of. Default: all of them. */
   readonly replica?: string;
 }
 
@@ -64,7 +70,12 @@ export function createControl(queue: Steered): Control {
       if (change.replica !== undefined && (change.replica === '' || version === undefined)) {
         throw new Error('replica must name one, and needs a version with it');
       }
-      return parsePolicyRecord(await changePolicy(redis, names, change, Date.now()));
+      if (change.in_flight !== undefined && change.paused !== true) {
+        throw new Error('in_flight says what a pause does: it needs paused: true with it');
+      }
+      const { replica } = change;
+      const named = replica === undefined ? change : { ...change, replica: policyReplicaName(replica) };
+      return parsePolicyRecord(await changePolicy(redis, names, named, Date.now()));
     },
     policy: async () => parsePolicyRecord(await redis.get(names.policy)),
   };

@@ -10,8 +10,12 @@ export const policyRecordSchema = z.object({
   replicas: z.record(z.string(), z.int()),
   /** True while new model calls are to wait. */
   paused: z.boolean(),
-  /** Counts version changes made without a pause. */
+  /** Counts changes of `version` made without a pause. */
   unpaused_changes: z.int().nonnegative(),
+  /** The same for each replica whose own version was set. */
+  unpaused_by_replica: z.record(z.string(), z.int().nonnegative()).default({}),
+  /** Counts pauses that asked for calls in flight to be ended. */
+  cuts: z.int().nonnegative().default(0),
   /** Epoch milliseconds. */
   updated_at: z.number(),
 });
@@ -25,6 +29,8 @@ export const noPolicyRecord: PolicyRecord = Object.freeze({
   replicas: {},
   paused: false,
   unpaused_changes: 0,
+  unpaused_by_replica: {},
+  cuts: 0,
   updated_at: 0,
 });
 

@@ -26,8 +26,13 @@ export class PolicyView {
     return this.#record.paused;
   }
 
-  unpausedChanges(): number {
-    return this.#record.unpaused_changes;
+  unpausedChanges(replica?: string): number {
+    const own = replica === undefined ? undefined : this.#record.unpaused_by_replica[replica];
+    return this.#record.unpaused_changes + (own ?? 0);
+  }
+
+  cuts(): number {
+    return this.#record.cuts;
   }
 
   /** Resolves when the policy is not paused; rejects with the signal's reason. */

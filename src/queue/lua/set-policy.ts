@@ -8,13 +8,20 @@ const script = new LuaScript<string>('set-policy', 1);
 export function changePolicy(
   redis: Redis,
   names: QueueNames,
-  change: { version?: number; paused?: boolean; replica?: string },
+  change: { version?: number; paused?: boolean; replica?: string; in_flight?: 'drain' | 'abort' },
   now: number,
 ): Promise<string> {
   const paused = change.paused === undefined ? '' : change.paused ? '1' : '0';
   return script.run(
     redis,
     [names.policy],
-    [now, change.version ?? '', paused, change.replica ?? '', names.controlChannel],
+    [
+      now,
+      change.version ?? '',
+      paused,
+      change.replica ?? '',
+      names.controlChannel,
+      change.in_flight === 'abort' ? '1' : '',
+    ],
   );
 }
