@@ -23,6 +23,11 @@ export interface ToolUse {
 /** `submitted`: the policy handed in its answer. `valid` false: no tool was called. */
 export type Used = { readonly submitted: string } | { readonly result: ToolResult; readonly valid: boolean };
 
+/** Of a tool that is not there, told again: names that a policy makes up may be of any length. */
+const longestName = 100;
+/** Tools named in place of it. */
+const namesTold = 100;
+
 /** The tools of one episode: the environment's, and the loop's own where the prompt asks for it. */
 export class Toolbox {
   readonly tools: readonly ToolDefinition[];
@@ -62,7 +67,7 @@ export class Toolbox {
     const { name } = call;
     if (name !== '' && !this.#names.has(name)) {
       return this.#refuse(
-        `there is no tool ${JSON.stringify(name)}; the tools are: ${[...this.#names].join(', ')}`,
+        `there is no tool ${JSON.stringify(name.slice(0, longestName))}; the tools are: ${this.#known()}`,
       );
     }
     if ('fault' in call) {
@@ -88,6 +93,12 @@ export class Toolbox {
     } finally {
       this.#ms += performance.now() - startedAt;
     }
+  }
+
+  #known(): string {
+    const names = [...this.#names];
+    const more = names.length - namesTold;
+    return `${names.slice(0, namesTold).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
   }
 
   #refuse(text: string): Used {
