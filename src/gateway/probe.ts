@@ -1,7 +1,7 @@
 import { Replica } from './policy/replica.ts';
 import { EngineError } from './engines/engine-error.ts';
-import { readVllmAnswer } from './engines/vllm-answer.ts';
-import { errorMessage } from './engines/vllm-faults.ts';
+import { errorMessage } from './engines/engine-faults.ts';
+import { vllmAnswer } from './engines/vllm-answer.ts';
 import { parseLenientJson } from './engines/lenient-json.ts';
 import { probeSystemInPlace } from './engines/vllm-system-probe.ts';
 import type { LogprobsMode } from '../contracts/index.ts';
@@ -134,7 +134,7 @@ async function capture(prober: Prober): Promise<Pick<PolicyProbe, 'ids' | 'promp
       `the policy refused a plain call: HTTP ${reply.status}: ${errorMessage(reply.text)}`,
     );
   }
-  const answer = readVllmAnswer(parseLenientJson(reply.text));
+  const answer = vllmAnswer(parseLenientJson(reply.text));
   return {
     ids: (answer?.token_ids?.length ?? 0) > 0,
     prompt_ids: (answer?.prompt_token_ids?.length ?? 0) > 0,

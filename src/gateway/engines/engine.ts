@@ -21,6 +21,16 @@ export interface EngineRequest {
   readonly max_tokens: number;
   /** The id under which the engine knows a tool call. */
   readonly upstreamId: (id: string) => string;
+  /**
+   * The prompt's ids, where they are known: an engine that continues from ids is given these instead of `messages`, of
+   * which only `tools` then matters, for the parsing of calls. Others ignore them.
+   */
+  readonly prompt_token_ids?: Int32Array;
+  /**
+   * Told, before the call rejects, what had come of an answer that was cut: its tokens were sampled, and are never
+   * trainable. Only an engine that streams knows of any.
+   */
+  readonly onPartial?: (partial: EngineAnswer) => void;
 }
 
 /** What the engine sampled. Ids and logprobs are its own; what it did not give is null, what is no number is NaN. */
@@ -52,6 +62,8 @@ export interface Engine {
   readonly name: string;
   readonly model: string;
   readonly logprobsMode: LogprobsMode;
+  /** Whether `complete` honours `prompt_token_ids`. */
+  readonly continuesFromIds: boolean;
   complete(replica: Replica, request: EngineRequest, signal: AbortSignal): Promise<EngineAnswer>;
   /** Tokens of the rendered prompt; null where the engine has no way to say. */
   countTokens(

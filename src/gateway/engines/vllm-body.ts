@@ -56,31 +56,26 @@ export function vllmMessages(
   });
 }
 
-/**
- * The body of `/v1/chat/completions`, from an allow list: nothing of the agent's request passes that is not named here.
- * Every sampling field is explicit, because vLLM fills gaps from the model's generation_config.json (facts: token
- * capture 1.1); `top_logprobs` is 0 and never null for the same section's reason.
- */
-export function vllmBody(model: string, request: EngineRequest): Record<string, unknown> {
-  const { sampling, tools, stop } = request;
-  const last = request.messages.at(-1);
-  // The agent began the answer itself: the engine is to go on with it, not to open a turn of its own.
-  const prefill = last?.role === 'assistant' && last.tool_calls === undefined;
+/** Whether the agent began the answer itself: the engine is to go on with it, not to open a turn of its own. */
+export function isPrefilled(messages: readonly ChatMessage[]): boolean {
+  const last = messages.at(-1);
+  return last?.role === 'assistant' && last.tool_calls === undefined;
+}
+
+/** What of a request's tools an engine is told. Nothing where it has none. */
+export function toolFields(request: EngineRequest): Record<string, unknown> {
+  const { tools } = request;
+  if (tools === undefined || tools.length === 0) return {};
   return {
-    model,
-    messages: vllmMessages(request.messages, request.upstreamId),
-    ...(tools === undefined || tools.length === 0
-      ? {}
-      : {
-          tools,
-          tool_choice: request.tool_choice ?? 'auto',
-          ...(request.parallel_tool_calls === false ? { parallel_tool_calls: false } : {}),
-        }),
-    ...(stop === undefined || stop.length === 0 ? {} : { stop }),
-    ...(prefill ? { continue_final_message: true, add_generation_prompt: false } : {}),
-    max_tokens: request.max_tokens,
-    n: 1,
-    stream: false,
+    tools,
+    tool_choice: request.tool_choice ?? 'auto',
+    ...(request.parallel_tool_calls === false ? { parallel_tool_calls: false } : {}),
+  };
+}
+
+/** Every sampling field, explicit: engines fill gaps from the model's generation_config.json (facts: token capture 1.1). */
+export function samplingFields({ sampling }: EngineRequest): Record<string, number> {
+  return {
     temperature: sampling.temperature,
     top_p: sampling.top_p,
     top_k: sampling.top_k,
@@ -88,6 +83,26 @@ export function vllmBody(model: string, request: EngineRequest): Record<string, 
     presence_penalty: sampling.presence_penalty,
     frequency_penalty: sampling.frequency_penalty,
     repetition_penalty: sampling.repetition_penalty,
+  };
+}
+
+/**
+ * The body of `/v1/chat/completions`, from an allow list: nothing of the agent's request passes that is not named here.
+ * `top_logprobs` is 0 and never null: older builds give no logprobs for null (facts: token capture 1.1).
+ */
+export function vllmBody(model: string, request: EngineRequest, stream: boolean): Record<string, unknown> {
+  const { stop } = request;
+  return {
+    model,
+    messages: vllmMessages(request.messages, request.upstreamId),
+    ...toolFields(request),
+    ...(stop === undefined || stop.length === 0 ? {} : { stop }),
+    ...(isPrefilled(request.messages) ? { continue_final_message: true, add_generation_prompt: false } : {}),
+    max_tokens: request.max_tokens,
+    n: 1,
+    stream,
+    ...(stream ? { stream_options: { include_usage: true } } : {}),
+    ...samplingFields(request),
     ...(request.seed === null ? {} : { seed: request.seed }),
     logprobs: true,
     top_logprobs: 0,

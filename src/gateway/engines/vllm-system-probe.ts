@@ -1,6 +1,6 @@
 import type { Replica } from '../policy/replica.ts';
 import { EngineError } from './engine-error.ts';
-import { vllmFault } from './vllm-faults.ts';
+import { replyFault } from './engine-faults.ts';
 
 /** An object of a sound answer's JSON. Anything else is the policy's failure of the moment, not its word on templates. */
 function fieldsOf(text: string): Readonly<Record<string, unknown>> {
@@ -26,7 +26,7 @@ async function render(
   const body = JSON.stringify({ model, messages, add_generation_prompt: false });
   const reply = await replica.request('POST', '/tokenize', body, signal);
   if (reply.status === 404 || reply.status === 405 || reply.status === 501) return undefined;
-  if (reply.status === 429 || reply.status === 503) throw vllmFault(reply);
+  if (reply.status === 429 || reply.status === 503) throw replyFault(reply);
   if (reply.status !== 200) return null;
   const { tokens } = fieldsOf(reply.text);
   return Array.isArray(tokens) ? tokens : undefined;
@@ -41,7 +41,7 @@ async function promptTokens(
 ): Promise<number | null> {
   const body = JSON.stringify({ model, messages, max_tokens: 1, temperature: 1 });
   const reply = await replica.request('POST', '/v1/chat/completions', body, signal);
-  if (reply.status === 429 || reply.status === 503) throw vllmFault(reply);
+  if (reply.status === 429 || reply.status === 503) throw replyFault(reply);
   if (reply.status !== 200) return null;
   const usage = fieldsOf(reply.text)['usage'] as { readonly prompt_tokens?: unknown } | null | undefined;
   return typeof usage?.prompt_tokens === 'number' ? usage.prompt_tokens : null;
@@ -58,9 +58,10 @@ export async function probeSystemInPlace(
   signal: AbortSignal,
 ): Promise<boolean> {
   const without = await render(replica, model, [lead], signal);
-  if (without !== undefined) {
+  // Refused even without: an engine whose `/tokenize` takes no messages, as SGLang's.
+  if (without !== undefined && without !== null) {
     const withInline = await render(replica, model, [lead, inline], signal);
-    if (!withInline || without === null || withInline.length <= without.length) return false;
+    if (!withInline || withInline.length <= without.length) return false;
     return without.every((token, at) => token === withInline[at]);
   }
   const bare = await promptTokens(replica, model, [lead], signal);

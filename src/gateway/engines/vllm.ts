@@ -1,13 +1,12 @@
-import type { ChatMessage, LogprobsMode } from '../../contracts/index.ts';
-import type { Replica } from '../policy/replica.ts';
+import type { LogprobsMode } from '../../contracts/index.ts';
+import type { Replica, ReplicaStream } from '../policy/replica.ts';
 import { EngineError } from './engine-error.ts';
+import { replyFault } from './engine-faults.ts';
 import type { Engine, EngineAnswer, EngineRequest } from './engine.ts';
-import { parseLenientJson } from './lenient-json.ts';
-import { foldInlineSystem, hasInlineSystem } from './system-fold.ts';
+import { readVllmStream } from './read-vllm-stream.ts';
+import { SystemPlacement } from './system-placement.ts';
 import { readVllmAnswer } from './vllm-answer.ts';
 import { vllmBody, vllmMessages } from './vllm-body.ts';
-import { vllmFault } from './vllm-faults.ts';
-import { probeSystemInPlace } from './vllm-system-probe.ts';
 
 export interface VllmOptions {
   /** The served model's name. */
@@ -16,37 +15,38 @@ export interface VllmOptions {
   readonly logprobsMode?: LogprobsMode;
   /** Whether the template takes system messages in mid-conversation. Default: probed at the first that needs it. */
   readonly systemInPlace?: boolean;
+  /**
+   * Has the engine stream, so that the tokens of a call that is cut are known. The agent still gets whole answers.
+   * Default: false.
+   */
+  readonly streaming?: boolean;
 }
 
-/** vLLM's `/v1/chat/completions`, unary, with token ids and logprobs (facts: token capture 1). */
+/** vLLM's `/v1/chat/completions`, unary or streamed, with token ids and logprobs (facts: token capture 1). */
 export class VllmEngine implements Engine {
   readonly name = 'vllm';
   readonly model: string;
   readonly logprobsMode: LogprobsMode;
-  #systemInPlace: boolean | undefined;
+  readonly continuesFromIds = false;
+  readonly #streaming: boolean;
+  readonly #systems: SystemPlacement;
 
   constructor(options: VllmOptions) {
     this.model = options.model;
     this.logprobsMode = options.logprobsMode ?? 'unknown';
-    this.#systemInPlace = options.systemInPlace;
+    this.#streaming = options.streaming ?? false;
+    this.#systems = new SystemPlacement(options.model, options.systemInPlace);
   }
 
   async complete(replica: Replica, request: EngineRequest, signal: AbortSignal): Promise<EngineAnswer> {
-    const messages = await this.#placed(replica, request.messages, signal);
-    const body = JSON.stringify(vllmBody(this.model, { ...request, messages }));
-    const reply = await replica.request('POST', '/v1/chat/completions', body, signal);
-    if (reply.status !== 200) throw vllmFault(reply);
-    let answer: EngineAnswer | null = null;
-    try {
-      answer = readVllmAnswer(parseLenientJson(reply.text));
-    } catch (cause) {
-      throw new EngineError('busy', 'the policy answered something that is no JSON', {
-        cause,
-        status: 200,
-      });
-    }
-    if (answer === null) throw vllmFault(reply);
-    return answer;
+    const messages = await this.#systems.place(replica, request.messages, signal);
+    const body = JSON.stringify(vllmBody(this.model, { ...request, messages }, this.#streaming));
+    const { onPartial } = request;
+    return replica.stream('POST', '/v1/chat/completions', body, signal, (reply) =>
+      reply.status === 200 && isEventStream(reply.headers)
+        ? readVllmStream(reply.body, onPartial)
+        : readWhole(reply),
+    );
   }
 
   async countTokens(
@@ -54,7 +54,7 @@ export class VllmEngine implements Engine {
     request: Pick<EngineRequest, 'messages' | 'tools' | 'upstreamId'>,
     signal: AbortSignal,
   ): Promise<number | null> {
-    const messages = await this.#placed(replica, request.messages, signal);
+    const messages = await this.#systems.place(replica, request.messages, signal);
     const reply = await replica.request(
       'POST',
       '/tokenize',
@@ -74,14 +74,25 @@ export class VllmEngine implements Engine {
       return null;
     }
   }
+}
 
-  async #placed(
-    replica: Replica,
-    messages: readonly ChatMessage[],
-    signal: AbortSignal,
-  ): Promise<readonly ChatMessage[]> {
-    if (!hasInlineSystem(messages)) return messages;
-    this.#systemInPlace ??= await probeSystemInPlace(replica, this.model, signal);
-    return this.#systemInPlace ? messages : foldInlineSystem(messages);
+function isEventStream(headers: ReplicaStream['headers']): boolean {
+  const type = headers['content-type'];
+  return typeof type === 'string' && type.startsWith('text/event-stream');
+}
+
+async function readWhole(stream: ReplicaStream): Promise<EngineAnswer> {
+  const reply = await stream.whole();
+  if (reply.status !== 200) throw replyFault(reply);
+  let answer: EngineAnswer | null = null;
+  try {
+    answer = readVllmAnswer(reply.bytes);
+  } catch (cause) {
+    throw new EngineError('busy', 'the policy answered something that is no JSON', {
+      cause,
+      status: 200,
+    });
   }
+  if (answer === null) throw replyFault(reply);
+  return answer;
 }

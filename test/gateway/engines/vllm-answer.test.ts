@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import type { EngineError } from '../../../src/gateway/engines/engine-error.ts';
 import { parseLenientJson } from '../../../src/gateway/engines/lenient-json.ts';
-import { readVllmAnswer } from '../../../src/gateway/engines/vllm-answer.ts';
-import { vllmFault } from '../../../src/gateway/engines/vllm-faults.ts';
+import { vllmAnswer } from '../../../src/gateway/engines/vllm-answer.ts';
+import { replyFault } from '../../../src/gateway/engines/engine-faults.ts';
 import { completion, type Loose } from '../support/fake-vllm.ts';
 
 function changed(change: (body: Loose) => void): Loose {
   const body = completion({ ids: [5, 6], logprobs: [-0.25, -1.1] });
   change(body);
-  return readVllmAnswer(parseLenientJson(JSON.stringify(body)));
+  return vllmAnswer(parseLenientJson(JSON.stringify(body)));
 }
 
 describe('ids', () => {
@@ -74,7 +74,7 @@ describe('logprobs', () => {
 
   test('NaN as Python writes it is read, and text that says NaN is left alone', () => {
     const text = JSON.stringify(completion({ content: 'NaN "Infinity\\"', ids: [5], logprobs: [-0.5] }));
-    const made = readVllmAnswer(parseLenientJson(text.replace('"logprob":-0.5', '"logprob": NaN')))!;
+    const made = vllmAnswer(parseLenientJson(text.replace('"logprob":-0.5', '"logprob": NaN')))!;
     expect(made.content).toBe('NaN "Infinity\\"');
     expect(made.logprobs).toEqual(Float32Array.of(NaN));
   });
@@ -96,13 +96,12 @@ test('reasoning is read under both of its names; arguments stay the sampled text
 });
 
 test('what is no completion is none', () => {
-  for (const body of [null, [], {}, { choices: [] }, { choices: [{}] }])
-    expect(readVllmAnswer(body)).toBeNull();
+  for (const body of [null, [], {}, { choices: [] }, { choices: [{}] }]) expect(vllmAnswer(body)).toBeNull();
 });
 
 describe('errors', () => {
   const of = (status: number, message: string, headers = {}): EngineError =>
-    vllmFault({ status, headers, text: JSON.stringify({ error: { message } }) });
+    replyFault({ status, headers, text: JSON.stringify({ error: { message } }) });
 
   test('every wording of an overflow gives the two numbers (case 50)', () => {
     const words = [
@@ -124,7 +123,7 @@ describe('errors', () => {
     expect(of(422, 'x').fault).toBe('rejected');
     expect(of(401, 'x').fault).toBe('misconfigured');
     expect(of(404, 'x').fault).toBe('misconfigured');
-    expect(vllmFault({ status: 502, headers: {}, text: '<html>bad gateway</html>' }).message).toContain(
+    expect(replyFault({ status: 502, headers: {}, text: '<html>bad gateway</html>' }).message).toContain(
       'bad gateway',
     );
   });

@@ -2,8 +2,8 @@ import type { ReplicaReply } from '../policy/replica.ts';
 import { EngineError } from './engine-error.ts';
 
 /**
- * vLLM's ways to say that a request does not fit (facts: token capture 1.6), with the numbers of limit and prompt:
- * newer, older, and the two of the engine's own checks.
+ * The ways to say that a request does not fit, with the numbers of limit and prompt. vLLM's (facts: token capture 1.6):
+ * newer, older, and the two of the engine's own checks. Then SGLang's two, of its tokenizer manager.
  */
 const overflowTexts: readonly {
   readonly pattern: RegExp;
@@ -30,6 +30,16 @@ const overflowTexts: readonly {
   { pattern: /maximum context length is (\d+) tokens.*?(\d+) input tokens/s, limit: 1, prompt: 2 },
   {
     pattern: /decoder prompt \(length (\d+)\) is longer than the maximum model length of (\d+)/,
+    limit: 2,
+    prompt: 1,
+  },
+  {
+    pattern: /maximum context length of (\d+) tokens\..*?: (\d+) tokens from the input messages/s,
+    limit: 1,
+    prompt: 2,
+  },
+  {
+    pattern: /input \((\d+) tokens\) is longer than the model's context length \((\d+) tokens\)/,
     limit: 2,
     prompt: 1,
   },
@@ -63,7 +73,7 @@ function retryAfterMs(reply: ReplicaReply): number | undefined {
 }
 
 /** What an answer that is not 200 means. */
-export function vllmFault(reply: ReplicaReply): EngineError {
+export function replyFault(reply: ReplicaReply): EngineError {
   const { status } = reply;
   const words = errorMessage(reply.text);
   const message = `the policy answered HTTP ${status}: ${words}`;

@@ -1,0 +1,120 @@
+import type { UntrainableReason } from '../../contracts/index.ts';
+import {
+  contentOf,
+  ids,
+  logprobEntries,
+  object,
+  reasoningOf,
+  sameIds,
+  text,
+  usageOf,
+  type Json,
+} from './completion-parts.ts';
+import type { EngineAnswer } from './engine.ts';
+import { GrowingList } from './growing-list.ts';
+import { ToolCallDeltas } from './tool-call-deltas.ts';
+
+/** Ids of sampled tokens, from the one of vLLM's two places for them. */
+class SampledIds {
+  readonly #list = new GrowingList<Int32Array>(new Int32Array(0));
+  #given = false;
+  #sound = true;
+
+  /** null: what came is no list of ids. */
+  append(more: Int32Array | null): void {
+    if (more === null) this.#sound = false;
+    else this.#list.append(more);
+    this.#given = true;
+  }
+
+  list(): Int32Array | null {
+    return this.#given && this.#sound ? this.#list.list() : null;
+  }
+}
+
+/**
+ * A streamed chat completion of vLLM, put together (facts: token capture 1.2 and 1.3): the answer is the one that the same
+ * tokens give unary. Only the first choice counts.
+ */
+export class VllmStreamAnswer {
+  #content = '';
+  #reasoning = '';
+  #refusal = false;
+  readonly #tools = new ToolCallDeltas();
+  #finish: string | null = null;
+  #stop: string | null = null;
+  #promptIds: Int32Array | null = null;
+  readonly #listed = new SampledIds();
+  /** Ids out of `"token_id:N"`. */
+  readonly #named = new SampledIds();
+  readonly #logprobs = new GrowingList<Float32Array>(new Float32Array(0));
+  #hasLogprobs = false;
+  #usage: EngineAnswer['usage'] = null;
+  #chunks = 0;
+
+  /** One chunk, parsed. False when it is none of a completion's. */
+  push(chunk: unknown): boolean {
+    const root = object(chunk);
+    const choices = root?.['choices'];
+    if (root === null || !Array.isArray(choices)) return false;
+    this.#chunks++;
+    this.#usage = usageOf(root['usage']) ?? this.#usage;
+    this.#promptIds ??= ids(root['prompt_token_ids']);
+    for (const each of choices) {
+      const choice = object(each);
+      if (choice !== null && (choice['index'] ?? 0) === 0) this.#choice(choice);
+    }
+    return true;
+  }
+
+  #choice(choice: Json): void {
+    this.#promptIds ??= ids(choice['prompt_token_ids']);
+    this.#finish = text(choice['finish_reason']) ?? this.#finish;
+    this.#stop = text(choice['stop_reason']) ?? this.#stop;
+    const listed = choice['token_ids'];
+    if (listed !== undefined && listed !== null) this.#listed.append(ids(listed));
+    const entries = logprobEntries(choice['logprobs']);
+    if (entries !== null) {
+      this.#hasLogprobs = true;
+      this.#logprobs.append(entries.logprobs);
+      if (entries.logprobs.length > 0) this.#named.append(entries.ids);
+    }
+    const delta = object(choice['delta']);
+    if (delta === null) return;
+    this.#content += text(delta['content']) ?? '';
+    this.#reasoning += reasoningOf(delta) ?? '';
+    this.#refusal ||= (text(delta['refusal']) ?? '') !== '';
+    this.#tools.push(delta['tool_calls']);
+  }
+
+  /** Whether anything came, the end included. */
+  get begun(): boolean {
+    return this.#chunks > 0;
+  }
+
+  /** Whether the engine said how the answer ended. */
+  get finished(): boolean {
+    return this.#finish !== null;
+  }
+
+  answer(): EngineAnswer {
+    const listed = this.#listed.list();
+    const named = this.#named.list();
+    const reasons: UntrainableReason[] = [];
+    if (listed !== null && named !== null && !sameIds(listed, named)) reasons.push('length_mismatch');
+    const calls = this.#tools.calls();
+    return {
+      content: contentOf(this.#content, calls),
+      reasoning: this.#reasoning || null,
+      tool_calls: calls,
+      finish_reason: this.#finish,
+      stop_sequence: this.#stop,
+      refusal: this.#refusal || this.#finish === 'content_filter',
+      prompt_token_ids: this.#promptIds,
+      token_ids: listed ?? named,
+      logprobs: this.#hasLogprobs ? this.#logprobs.list() : null,
+      usage: this.#usage,
+      reasons,
+    };
+  }
+}
