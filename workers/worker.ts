@@ -41,6 +41,8 @@ export interface WorkerOptions {
   readonly log: Logger;
   /** Runs a policy that returns no ids or logprobs: rewards only. Default: false. */
   readonly allowUntrainable?: boolean;
+  /** The only run whose episodes it runs. Default: all. */
+  readonly onlyRun?: string;
   /** Agent CLIs that may be starting at once in this process. Default: the number of cores. */
   readonly cliStarts?: number;
   readonly signal?: AbortSignal;
@@ -132,6 +134,7 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
         process,
         workerId: id,
         maxAttempts: settings.worker.maxAttempts,
+        ...(options.onlyRun === undefined ? {} : { onlyRun: options.onlyRun }),
         publishSeconds: settings.limits.publish_seconds,
       }),
     );

@@ -1,4 +1,4 @@
-import { InvalidArgumentError, type Command } from 'commander';
+import type { Command } from 'commander';
 import {
   planProduce,
   produce,
@@ -6,9 +6,9 @@ import {
   type ProducePlan,
   type SandboxProvider,
 } from '../../producer/index.ts';
-import { checkName, RunConflictError, type RolloutQueue } from '../queue/index.ts';
+import { RunConflictError, type RolloutQueue } from '../queue/index.ts';
 import { BadUse } from './bad-use.ts';
-import { integer, wholeNumber } from './options.ts';
+import { integer, runName, wholeNumber } from './options.ts';
 import { defaultRunId, printFaults } from './tasks-file.ts';
 
 /** Flags that say what of a tasks file becomes episodes: the same for `enqueue` and `run`. */
@@ -24,21 +24,12 @@ export interface TaskFlags extends Record<string, unknown> {
   readonly json?: boolean;
 }
 
-function name(text: string): string {
-  try {
-    checkName('it', text);
-  } catch {
-    throw new InvalidArgumentError('It must be 1 to 128 letters, digits, ".", "_" or "-".');
-  }
-  return text;
-}
-
 export function withTaskFlags(command: Command): Command {
   return command
     .option('--samples <n>', 'episodes of each task (its group)', wholeNumber(1), 1)
     .option('--limit <n>', 'only the first N good tasks', wholeNumber(1))
-    .option('--run-id <id>', 'name of the run (default: from the file, the samples and the sandbox)', name)
-    .option('--batch <id>', 'name of the batch within the run', name, '0')
+    .option('--run-id <id>', 'name of the run (default: from the file, the samples and the sandbox)', runName)
+    .option('--batch <id>', 'name of the batch within the run', runName, '0')
     .option('--priority <n>', 'higher is sooner', integer, 0)
     .option('--strict', 'refuse the file when any task has a fault')
     .option('--retry-failed', 'run failed and cancelled episodes again, as a new generation')

@@ -1,4 +1,5 @@
 import { InvalidArgumentError, Option, type Command } from 'commander';
+import { checkName } from '../queue/index.ts';
 import { loadSettings, type Settings, type SettingsOverrides } from '../config/index.ts';
 
 /** Flags that stand for an environment variable: the flag wins, and a fault names the flag. */
@@ -57,4 +58,14 @@ export function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER): (tex
 export function integer(text: string): number {
   if (!/^-?\d+$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');
   return Number(text);
+}
+
+/** Parser of the name of a run or a batch. */
+export function runName(text: string): string {
+  try {
+    checkName('it', text);
+  } catch {
+    throw new InvalidArgumentError('It must be 1 to 128 letters, digits, ".", "_" or "-".');
+  }
+  return text;
 }

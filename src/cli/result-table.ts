@@ -44,16 +44,21 @@ const failuresShown = 10;
 
 /** Says why episodes have no reward: a line for each cause, with a task that met it. */
 export function printFailures(results: readonly ResultSummary[], stream: NodeJS.WritableStream): void {
-  const causes = new Map<string, { readonly task: string; episodes: number }>();
+  const causes = new Map<string, { readonly tasks: Set<string>; episodes: number }>();
   for (const { failure, task_key } of results) {
     if (failure === null) continue;
     const text = `${failure.code}: ${failure.message}`;
     const cause = causes.get(text);
-    if (cause === undefined) causes.set(text, { task: task_key, episodes: 1 });
-    else cause.episodes += 1;
+    if (cause === undefined) causes.set(text, { tasks: new Set([task_key]), episodes: 1 });
+    else {
+      cause.tasks.add(task_key);
+      cause.episodes += 1;
+    }
   }
-  for (const [text, { task, episodes }] of [...causes].slice(0, failuresShown)) {
-    stream.write(`${task}${episodes > 1 ? ` (${episodes} episodes)` : ''}: ${text}\n`);
+  for (const [text, { tasks, episodes }] of [...causes].slice(0, failuresShown)) {
+    const [task] = tasks;
+    const others = tasks.size > 1 ? ` and ${tasks.size - 1} more` : '';
+    stream.write(`${task}${others}${episodes > 1 ? ` (${episodes} episodes)` : ''}: ${text}\n`);
   }
   if (causes.size > failuresShown) stream.write(`and ${causes.size - failuresShown} other causes\n`);
 }

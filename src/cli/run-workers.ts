@@ -122,13 +122,15 @@ async function removeLeftovers({ settings, context }: WorkersOptions): Promise<v
   }
 }
 
-function workerArguments({ settings, lanes, processes, allowUntrainable }: WorkersOptions): string[] {
+function workerArguments({ settings, run_id, lanes, processes, allowUntrainable }: WorkersOptions): string[] {
   const concurrency = lanes.map(
     (lane) => `${lane}=${Math.max(1, Math.ceil(concurrencyOf(lane, settings) / processes))}`,
   );
   return [
     'worker',
     ...['--lanes', lanes.join(',')],
+    // The policy and the local Fleet are this run's own.
+    ...['--run-id', run_id],
     ...(lanes.includes('claude_code-local') ? ['--allow-local'] : []),
     ...(allowUntrainable ? ['--allow-untrainable'] : []),
     ...['--concurrency', concurrency.join(',')],

@@ -5,7 +5,6 @@ import { probeLanes } from '../../workers/lanes.ts';
 import { probePolicies } from '../../workers/worker.ts';
 import type { Lane } from '../contracts/index.ts';
 import { addTasks, describeAdded, planTasks, runIdOf, withTaskFlags, type TaskFlags } from './add-tasks.ts';
-import type { RolloutQueue } from '../queue/index.ts';
 import { createLogger } from '../observe/index.ts';
 import { exitCodes } from './bad-use.ts';
 import { openQueue } from './context.ts';
@@ -85,7 +84,6 @@ async function run(file: string, flags: RunFlags): Promise<void> {
   const { run_id } = added;
   tell(describeAdded(added));
   if (fleet.local !== null) tell(`local Fleet: ${fleet.local}`);
-  await warnOfOthers(context.queue, run_id, flags.sandbox, lanes);
   const results = await runWorkers({
     settings,
     context,
@@ -111,25 +109,4 @@ async function run(file: string, flags: RunFlags): Promise<void> {
   if (shutdown.graceful.aborted) tell('interrupted: the same command goes on where this one stopped');
   const unfinished = results.some(({ status }) => status === 'failed' || status === 'cancelled');
   if (shutdown.graceful.aborted || unfinished) process.exitCode = exitCodes.someFailed;
-}
-
-/**
- * Says which other runs may wait on a lane of this one: its workers serve them too, with this run's policy and Fleet. Fleet
- * tasks share one lane wherever the coding tasks beside them run.
- */
-async function warnOfOthers(
-  queue: RolloutQueue,
-  runId: string,
-  sandbox: string,
-  lanes: readonly Lane[],
-): Promise<void> {
-  for (const { run_id, done, cancelled, episodes, settings } of await queue.listRuns()) {
-    const open = episodes.queued + episodes.running;
-    if (run_id === runId || done || cancelled || open === 0) continue;
-    if (settings.extra?.['sandbox'] !== sandbox && !lanes.includes('fleet')) continue;
-    tell(
-      `warning: ${open} episodes of run ${run_id} wait too, and this run's workers will run those on ${lanes.join(', ')} with ` +
-        `this run's policy${lanes.includes('fleet') ? ' and Fleet service' : ''} (rollpool cancel ${run_id} ends them)`,
-    );
-  }
 }

@@ -5,12 +5,13 @@ import { supervise } from '../../workers/supervisor.ts';
 import { createLogger } from '../observe/index.ts';
 import { exitCodes } from './bad-use.ts';
 import { openQueue } from './context.ts';
-import { settingsOf, wholeNumber, withSettings } from './options.ts';
+import { runName, settingsOf, wholeNumber, withSettings } from './options.ts';
 import { aborted, listenForShutdown } from './shutdown.ts';
 
 interface WorkerFlags extends Record<string, unknown> {
   readonly processes: number;
   readonly cliStarts?: number;
+  readonly runId?: string;
   readonly allowUntrainable?: boolean;
 }
 
@@ -33,6 +34,7 @@ export function workerCommand(): Command {
       'agent CLIs that may be starting at once in a process (default: cores / processes)',
       wholeNumber(1),
     )
+    .option('--run-id <id>', 'only episodes of this run; those of others are left to other workers', runName)
     .option('--allow-local', 'serve claude_code-local as well, which does not isolate')
     .option('--allow-untrainable', 'run a policy that returns no ids or logprobs')
     .action(async (flags: WorkerFlags) => {
@@ -66,6 +68,7 @@ export function workerCommand(): Command {
           queue: context.options,
           log: context.log,
           cliStarts: cliStartsOf(flags),
+          ...(flags.runId === undefined ? {} : { onlyRun: flags.runId }),
           allowUntrainable: flags.allowUntrainable === true,
           signal: shutdown.graceful,
         });

@@ -203,6 +203,8 @@ export interface EpisodeWorkerOptions extends QueueOptions {
    * later all the same stands. Default: `defaultLimits.publish_seconds`.
    */
   readonly publishSeconds?: number;
+  /** The only run whose episodes it runs; others are put aside for other workers, no attempt counted. Default: all runs. */
+  readonly onlyRun?: string;
   /** Called after an episode's result was published (not for duplicates). */
   readonly onPublished?: (summary: ResultSummary) => void;
 }

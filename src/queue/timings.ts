@@ -14,6 +14,8 @@ export interface QueueTimings {
   readonly parkMs: number;
   /** How long a job of a newer schema is put aside for a newer worker. */
   readonly handBackMs: number;
+  /** Delay of a job of another run than the one its worker is for. */
+  readonly otherRunMs: number;
   /** How long the teardown of an older copy of an episode in the same process is waited for. */
   readonly twinMs: number;
   readonly heartbeatMs: number;
@@ -36,6 +38,7 @@ export const defaultTimings: QueueTimings = Object.freeze({
   retryMaxMs: 60_000,
   parkMs: 30_000,
   handBackMs: 5_000,
+  otherRunMs: 3_000,
   twinMs: 120_000,
   heartbeatMs: 5_000,
   heartbeatTtlMs: 90_000,

@@ -3,7 +3,7 @@ import { AbortCause, type EpisodeAttempt, type EpisodeOutput } from '../../src/q
 import { JobQueues } from '../../src/queue/job-queues.ts';
 import { silentLogger } from '../../src/observe/index.ts';
 import { until } from '../support/wait.ts';
-import { aTask, lane, openPool, outputOf, tasksOf, type TestPool } from './pool.ts';
+import { aTask, lane, openPool, outputOf, plainSettings, tasksOf, type TestPool } from './pool.ts';
 
 /** A processor that runs until it is aborted, and tells when it has started and torn down. */
 function endless() {
@@ -293,5 +293,29 @@ describe('jobs', () => {
       const bytes = (await pool.redis.memory('USAGE', key)) ?? 0;
       if (!key.includes(':payload:')) expect(bytes, key).toBeLessThan(40_000);
     }
+  });
+});
+
+describe('workers of one run each', () => {
+  it('run its episodes and no other, on one lane, and leave the others their attempts', async () => {
+    await using pool = await openPool({ otherRunMs: 50 });
+    await pool.feeder();
+    const seen: { readonly run: string; readonly by: string; readonly attempt: number }[] = [];
+    for (const run_id of ['r', 's']) {
+      await pool.worker(
+        async (attempt) => {
+          seen.push({ run: attempt.job.run_id, by: run_id, attempt: attempt.attempt });
+          return outputOf(attempt);
+        },
+        { onlyRun: run_id },
+      );
+    }
+    await pool.queue.openRun({ run_id: 's', settings: plainSettings });
+    await pool.queue.addBatch({ run_id: 's', batch_id: '0', tasks: tasksOf(10), laneOf: () => lane });
+    await pool.add(tasksOf(10));
+    await done(pool);
+    await until(async () => (await pool.queue.runStatus('s'))?.done, 'the other run is done');
+    expect(seen).toHaveLength(40);
+    expect(seen.filter(({ run, by, attempt }) => run !== by || attempt !== 1)).toEqual([]);
   });
 });

@@ -30,6 +30,10 @@ export class EpisodeRunner {
       this.#parts.log.info({ job: bull.id }, 'job of a newer schema handed back');
       return putAside(bull, token, this.#parts.timings.handBackMs);
     }
+    const { onlyRun } = this.#parts;
+    if (onlyRun !== undefined && job.run_id !== onlyRun) {
+      return putAside(bull, token, this.#parts.timings.otherRunMs);
+    }
     const live = new LiveJob({
       episode_id: job.episode_id,
       group_id: job.group_id,

@@ -56,6 +56,7 @@ export async function startEpisodeWorker(options: EpisodeWorkerOptions): Promise
     publisher: new Publisher(redis, names, jobs, timings.payloadTtlMs),
     tasks: new TaskReader(redis, names),
     runs: new RunReader(redis, names),
+    onlyRun: options.onlyRun,
     onPublished: options.onPublished,
   });
 

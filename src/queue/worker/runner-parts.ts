@@ -26,6 +26,8 @@ export interface RunnerParts {
   readonly publisher: Publisher;
   readonly tasks: TaskReader;
   readonly runs: RunReader;
+  /** undefined: every run's episodes are run. */
+  readonly onlyRun: string | undefined;
   readonly onPublished: ((summary: ResultSummary) => void) | undefined;
 }
 
