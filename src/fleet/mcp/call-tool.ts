@@ -12,6 +12,8 @@ export interface CallToolContext {
   readonly timings: McpTimings;
   readonly isGone: () => Promise<boolean>;
   readonly onRetry: (failure: McpFailure) => void;
+  /** The model is told of a call that got no answer. */
+  readonly onUnanswered: () => void;
 }
 
 function errorResult(text: string): ToolResult {
@@ -51,7 +53,7 @@ function failureText(tool: OfferedTool, failure: McpFailure, elapsedMs: number):
 export async function callTool(
   tool: OfferedTool,
   args: Readonly<Record<string, unknown>>,
-  { timeoutMs, signal, timings, isGone, onRetry }: CallToolContext,
+  { timeoutMs, signal, timings, isGone, onRetry, onUnanswered }: CallToolContext,
 ): Promise<ToolResult> {
   const begun = performance.now();
   for (let attempt = 0; ; attempt++) {
@@ -86,7 +88,10 @@ export async function callTool(
     const elapsed = performance.now() - begun;
     const wait = failure.sessionGone ? 0 : backoffMs(timings, attempt);
     const mayRepeat = failure.passing && (failure.notExecuted || tool.repeatable);
-    if (!mayRepeat || elapsed + wait >= timeoutMs) return errorResult(failureText(tool, failure, elapsed));
+    if (!mayRepeat || elapsed + wait >= timeoutMs) {
+      onUnanswered();
+      return errorResult(failureText(tool, failure, elapsed));
+    }
     await pause(wait, signal);
     onRetry(failure);
   }

@@ -43,6 +43,8 @@ export interface ToolSetMetrics extends Readonly<Record<string, number | boolean
   /** Results with `is_error`. */
   readonly tool_errors: number;
   readonly tool_retries: number;
+  /** Calls without an answer of the tool, which may be no fault of the model's. */
+  readonly tool_unanswered: number;
 }
 
 /** The MCP tools of one environment. Disposing it ends its sessions, within seconds whatever the server does. */
@@ -61,7 +63,7 @@ class McpToolSet implements ToolSet {
   readonly #endpoints: readonly Endpoint[];
   readonly #ownAgent: Dispatcher | null;
   readonly #redacted: (text: string) => string;
-  readonly #counts = { missing: false, failed: false, calls: 0, errors: 0, retries: 0 };
+  readonly #counts = { missing: false, failed: false, calls: 0, errors: 0, retries: 0, unanswered: 0 };
   #tools: ReadonlyMap<string, OfferedTool> = new Map();
   #gone: Promise<boolean> | null = null;
   readonly #closed = new AbortController();
@@ -133,6 +135,9 @@ class McpToolSet implements ToolSet {
               signal,
               timings: this.#timings,
               isGone: () => this.#isGone(),
+              onUnanswered: () => {
+                this.#counts.unanswered++;
+              },
               onRetry: (failure) => {
                 this.#counts.retries++;
                 this.#options.log.debug({ tool: name, failure: failure.message }, 'calling a tool again');
@@ -144,7 +149,7 @@ class McpToolSet implements ToolSet {
   }
 
   get metrics(): ToolSetMetrics {
-    const { missing, failed, calls, errors, retries } = this.#counts;
+    const { missing, failed, calls, errors, retries, unanswered } = this.#counts;
     return {
       mcp_endpoints: this.#endpoints.length,
       mcp_endpoint_missing: missing,
@@ -154,6 +159,7 @@ class McpToolSet implements ToolSet {
       tool_calls: calls,
       tool_errors: errors,
       tool_retries: retries,
+      tool_unanswered: unanswered,
     };
   }
 

@@ -24,7 +24,7 @@ test('a tool that there is not is an error result that names those there are', a
     images: [],
     is_error: true,
   });
-  expect(set.metrics).toMatchObject({ tool_calls: 1, tool_errors: 1, tool_retries: 0 });
+  expect(set.metrics).toMatchObject({ tool_calls: 1, tool_errors: 1, tool_retries: 0, tool_unanswered: 0 });
 });
 
 test('arguments and answer pass as they are', async () => {
@@ -83,7 +83,7 @@ test.each(['cut', 504, 500] as const)(
     expect(booked.text).toContain('The call may have been carried out all the same.');
     expect(server.carriedOut).toEqual([]);
     expect(await set.call('book', {}, soon)).toMatchObject({ is_error: false });
-    expect(set.metrics).toMatchObject({ tool_retries: 0, tool_errors: 1 });
+    expect(set.metrics).toMatchObject({ tool_retries: 0, tool_errors: 1, tool_unanswered: 1 });
   },
 );
 
