@@ -9,6 +9,8 @@ export interface McpTimings {
    * Default 60 000. One that is missing (404) is not waited for.
    */
   readonly straggler_ms: number;
+  /** How long endpoints that all have tools, but not the wanted one, may still bring it. Default 30 000. */
+  readonly unwanted_ms: number;
   /** How long the provider may take to say whether the instance is gone. Default 5 000. */
   readonly gone_ms: number;
   /** How long ending a session may take. Default 3 000. */
@@ -19,6 +21,7 @@ export const defaultTimings: McpTimings = {
   operation_ms: 60_000,
   backoff_ms: [1_000, 2_000, 4_000, 5_000],
   straggler_ms: 60_000,
+  unwanted_ms: 30_000,
   gone_ms: 5_000,
   close_ms: 3_000,
 };

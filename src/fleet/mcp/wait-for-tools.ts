@@ -52,6 +52,7 @@ class ToolWait {
   readonly #over = new AbortController();
   #result: Listing | EpisodeError | null = null;
   #straggler: NodeJS.Timeout | null = null;
+  #unwanted: NodeJS.Timeout | null = null;
 
   constructor(options: WaitForToolsOptions) {
     this.#options = options;
@@ -71,7 +72,8 @@ class ToolWait {
       if (this.#result === null) throw error;
     } finally {
       clearTimeout(timer);
-      if (this.#straggler !== null) clearTimeout(this.#straggler);
+      clearTimeout(this.#straggler ?? undefined);
+      clearTimeout(this.#unwanted ?? undefined);
       signal.removeEventListener('abort', abort);
       this.#over.abort();
     }
@@ -111,10 +113,17 @@ class ToolWait {
   #consider(): void {
     const states = this.#standings.map(({ state }) => state);
     if (states.every((state) => state === 'refused')) return this.#finish(this.#noTools(false));
-    if (this.#listing().tools.length === 0) return;
-    if (!states.some((state) => state === 'asking' || state === 'failing')) {
-      return this.#finish(this.#listing());
+    const settled = !states.some((state) => state === 'asking' || state === 'failing');
+    if (this.#listing().tools.length === 0) {
+      if (settled && this.#standings.some((each) => each.state === 'listed' && each.tools.length > 0)) {
+        this.#unwanted ??= setTimeout(
+          () => this.#finish(this.#otherTools()),
+          this.#options.timings.unwanted_ms,
+        );
+      }
+      return;
     }
+    if (settled) return this.#finish(this.#listing());
     this.#straggler ??= setTimeout(() => this.#timeIsUp(), this.#options.timings.straggler_ms);
   }
 
@@ -168,6 +177,16 @@ class ToolWait {
     });
   }
 
+  /** Its servers are up: another instance of it would have no other tools. */
+  #otherTools(): EpisodeError {
+    return new EpisodeError({
+      class: 'task',
+      phase: 'boot',
+      code: 'no_tools',
+      message: `the environment offers ${this.#options.wantedWords} and has others (${this.#lastWords()})`,
+    });
+  }
+
   #gone(): EpisodeError {
     return new EpisodeError({
       class: 'infra',
@@ -181,8 +200,8 @@ class ToolWait {
 /**
  * The tools of all endpoints. An endpoint that is missing (404, or 405 or 501 to the first message) is done without as
  * soon as another one has tools; one that fails otherwise is asked again with backoff, and done without when its time is
- * up and another one has tools. An empty union is waited for. Rejects with EpisodeError `no_tools` or `environment_gone`
- * (infra, boot), or with the signal's reason.
+ * up and another one has tools. An empty union is waited for. Rejects with EpisodeError `no_tools` (infra; task where all
+ * endpoints have tools, and none that the modality can use) or `environment_gone` (infra), or with the signal's reason.
  */
 export async function waitForTools(options: WaitForToolsOptions): Promise<Listing> {
   return new ToolWait(options).run();

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { until } from '../../support/wait.ts';
 import { startToolServer, tool, type ToolServerOptions } from './tool-server.ts';
-import { connectionsClosed, failureOf, soon, toolsOf } from './tool-sets.ts';
+import { connectionsClosed, soon, toolsOf } from './tool-sets.ts';
+import { failureOf } from '../../support/failure-of.ts';
 
 const readOnly = { annotations: { readOnlyHint: true } };
 const bookAndLook = (): ReturnType<typeof tool>[] => [tool('book'), tool('look', readOnly)];

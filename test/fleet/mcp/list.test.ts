@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import type { ToolSet } from '../../../src/fleet/mcp/tool-set.ts';
 import { startToolServer, tool } from './tool-server.ts';
-import { failureOf, freePort, soon, toolsOf } from './tool-sets.ts';
+import { freePort, soon, toolsOf } from './tool-sets.ts';
+import { failureOf } from '../../support/failure-of.ts';
 
 async function names(set: ToolSet, options = soon): Promise<string[]> {
   return (await set.list(options)).map(({ function: { name } }) => name);
@@ -205,6 +206,23 @@ test('computer_use without a screen says what is missing and what is there', asy
   expect(failure.code).toBe('no_tools');
   expect(failure.message).toContain('no tool computer, which computer_use needs');
   expect(failure.message).toContain('a, b');
+});
+
+test("computer_use where all servers are up and none has a screen is the task's fault, long before the time is up", async () => {
+  await using server = await startToolServer({ tools: () => [tool('a')] });
+  await using set = toolsOf([server], { modality: 'computer_use', timings: { unwanted_ms: 50 } });
+  const failure = await failureOf(set.list({ timeout_ms: 60_000, signal: new AbortController().signal }));
+  expect(failure).toMatchObject({ class: 'task', code: 'no_tools', retryable: false });
+  expect(failure.message).toContain('has others');
+});
+
+test('a screen that comes after the other tools is waited for', async () => {
+  let asked = 0;
+  await using server = await startToolServer({
+    tools: () => ((asked += 1) < 3 ? [tool('a')] : [tool('a'), tool('computer')]),
+  });
+  await using set = toolsOf([server], { modality: 'computer_use', timings: { unwanted_ms: 20_000 } });
+  expect(await names(set)).toEqual(['computer']);
 });
 
 test('an abort while the list is waited for comes out at once, with its reason', async () => {

@@ -1,6 +1,4 @@
 import { createServer } from 'node:net';
-import { expect } from 'vitest';
-import { EpisodeError } from '../../../src/contracts/index.ts';
 import type { ToolCallOptions } from '../../../src/fleet/environment.ts';
 import { openToolSet, type ToolSet, type ToolSetOptions } from '../../../src/fleet/mcp/tool-set.ts';
 import { silentLogger } from '../../../src/observe/index.ts';
@@ -33,15 +31,6 @@ export async function freePort(): Promise<number> {
   const { port } = server.address() as { port: number };
   await new Promise((resolve) => server.close(resolve));
   return port;
-}
-
-export async function failureOf(promise: Promise<unknown>): Promise<EpisodeError['failure']> {
-  const error = await promise.then(
-    () => null,
-    (reason: unknown) => reason,
-  );
-  expect(error).toBeInstanceOf(EpisodeError);
-  return (error as EpisodeError).failure;
 }
 
 function openSockets(): number {
