@@ -21,11 +21,13 @@ import { makeRuntimeDirectory } from './runtime-directory.ts';
 
 /** The policy's answers cannot be trained on, and nobody said that this is fine. */
 export class UntrainablePolicyError extends Error {
-  constructor(url: string, probe: PolicyProbe) {
+  /** `streaming`: its answers are to be streamed. */
+  constructor(url: string, probe: PolicyProbe, streaming: boolean) {
     const missing = [
       ...(probe.ids ? [] : ['token ids']),
       ...(probe.prompt_ids ? [] : ['prompt token ids']),
       ...(probe.logprobs ? [] : ['logprobs']),
+      ...(streaming && !probe.streaming_ids ? ['token ids while it streams'] : []),
     ];
     super(
       `the policy at ${url} returns no ${missing.join(', no ')}: nothing it samples could be trained on. ` +
@@ -90,6 +92,8 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
           model: policy.model,
           logprobsMode: policy.logprobs_mode,
           systemInPlace: policy.system_in_place,
+          engine: policy.engine,
+          streaming: settings.policy.streaming,
         },
         policyState: control.policy,
         runtimeDir: runtime.path,
@@ -139,7 +143,10 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
       }),
     );
     control.attach(worker);
-    log.info({ worker: id, lanes, policy: settings.policy.urls, model: policy.model }, 'worker ready');
+    log.info(
+      { worker: id, lanes, policy: settings.policy.urls, model: policy.model, engine: policy.engine },
+      'worker ready',
+    );
 
     return {
       id,
@@ -167,7 +174,7 @@ function toolModeOf(settings: Settings, policy: PolicyProbe): 'native' | 'text' 
 export async function probePolicies(
   options: Pick<WorkerOptions, 'settings' | 'allowUntrainable' | 'signal'>,
 ): Promise<PolicyProbe> {
-  const { urls, apiKey, model } = options.settings.policy;
+  const { urls, apiKey, model, streaming } = options.settings.policy;
   const probes = await Promise.all(
     urls.map(async (url) => {
       const probe = await probePolicy({
@@ -176,8 +183,11 @@ export async function probePolicies(
         model,
         ...(options.signal === undefined ? {} : { signal: options.signal }),
       });
-      if (!(probe.ids && probe.prompt_ids && probe.logprobs) && options.allowUntrainable !== true) {
-        throw new UntrainablePolicyError(url, probe);
+      // SGLang is never asked to stream.
+      const streams = streaming && probe.engine !== 'sglang';
+      const trainable = probe.ids && probe.prompt_ids && probe.logprobs && (!streams || probe.streaming_ids);
+      if (!trainable && options.allowUntrainable !== true) {
+        throw new UntrainablePolicyError(url, probe, streams);
       }
       return probe;
     }),

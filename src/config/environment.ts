@@ -118,6 +118,12 @@ export const environmentSchema = z.object({
     about: 'Name of the model, as the inference server knows it.',
     absent: 'the only model the server lists',
   }),
+  ROLLPOOL_POLICY_STREAMING: variable(flag.default(false), {
+    section: 'Policy',
+    about:
+      'Whether the inference server streams its answers to the worker, so that the tokens of a call that is cut are counted. Only vLLM streams token ids.',
+    absent: '`false`: whole answers',
+  }),
   ROLLPOOL_LANES: variable(lanes.optional(), {
     section: 'Worker',
     about: 'Lanes this worker serves, separated by commas: `claude_code-docker,fleet`.',

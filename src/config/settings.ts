@@ -32,6 +32,8 @@ export interface Settings {
     readonly apiKey: string | null;
     /** null: the only model the server lists. */
     readonly model: string | null;
+    /** Whether the engine streams its answers to the worker, where its streams carry ids. */
+    readonly streaming: boolean;
   };
   readonly worker: {
     /** null: those that a probe finds possible. */
@@ -158,6 +160,7 @@ export function loadSettings(
       urls: environment.ROLLPOOL_POLICY_URL,
       apiKey: environment.ROLLPOOL_POLICY_API_KEY ?? null,
       model: environment.ROLLPOOL_MODEL ?? null,
+      streaming: environment.ROLLPOOL_POLICY_STREAMING,
     },
     worker: {
       lanes: environment.ROLLPOOL_LANES ?? null,

@@ -3,8 +3,8 @@ import { mkdir } from 'node:fs/promises';
 import type { LogprobsMode } from '../contracts/index.ts';
 import type { Logger } from '../observe/index.ts';
 import { EpisodeSession, type PolicyAccess } from './calls/episode-session.ts';
+import { createEngine, type EngineKind } from './engines/create-engine.ts';
 import type { Engine } from './engines/engine.ts';
-import { VllmEngine } from './engines/vllm.ts';
 import { bearerHash, Listener } from './http/listener.ts';
 import {
   httpServer,
@@ -30,6 +30,10 @@ export interface GatewayOptions {
     readonly logprobsMode?: LogprobsMode;
     /** As the probe found it. Default: probed at the first call that needs it. */
     readonly systemInPlace?: boolean;
+    /** As the probe found it; what is unknown is spoken to as vLLM. Default: vllm. */
+    readonly engine?: EngineKind;
+    /** Has the policy stream its answers, where its engine streams ids (vLLM's does). Default: false. */
+    readonly streaming?: boolean;
     readonly replicas?: ReplicaOptions;
   };
   /** Default: never paused, no version. */
@@ -37,7 +41,7 @@ export interface GatewayOptions {
   /** Directory for sessions' socket directories; made when absent. Short: the whole path has at most 100 bytes. */
   readonly runtimeDir: string;
   readonly log: Logger;
-  /** Default: vLLM. */
+  /** Default: made from what `policy` says. */
   readonly engine?: Engine;
   /** Address of the shared port. Default: 127.0.0.1. */
   readonly host?: string;
@@ -82,10 +86,10 @@ class HttpGateway implements Gateway {
 
   constructor(options: GatewayOptions) {
     this.#options = options;
-    const { urls, apiKey, replicas, ...model } = options.policy;
+    const { urls, apiKey, replicas, engine, ...model } = options.policy;
     const state = options.policyState ?? staticPolicyState;
     this.#policy = {
-      engine: options.engine ?? new VllmEngine(model),
+      engine: options.engine ?? createEngine(engine ?? 'vllm', model),
       replicas: new ReplicaSet(urls, apiKey, options.log, replicas, () => state.paused()),
       state,
       pauses: new PauseWatch(state),

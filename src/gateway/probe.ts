@@ -1,13 +1,18 @@
 import { Replica } from './policy/replica.ts';
 import { EngineError } from './engines/engine-error.ts';
+import type { EngineKind } from './engines/create-engine.ts';
+import type { EngineAnswer } from './engines/engine.ts';
 import { errorMessage } from './engines/engine-faults.ts';
+import { readVllmStream } from './engines/read-vllm-stream.ts';
+import { sglangChatAnswer } from './engines/sglang-answer.ts';
 import { vllmAnswer } from './engines/vllm-answer.ts';
 import { parseLenientJson } from './engines/lenient-json.ts';
 import { probeSystemInPlace } from './engines/vllm-system-probe.ts';
 import type { LogprobsMode } from '../contracts/index.ts';
 
 export interface PolicyProbe {
-  readonly engine: 'vllm' | 'sglang' | 'unknown';
+  /** By the owner it gives its models, else by a route only one of them has. */
+  readonly engine: EngineKind;
   /** The model that was asked: the one named, else the only one it serves. */
   readonly model: string;
   /** Names of the models it serves. */
@@ -15,6 +20,8 @@ export interface PolicyProbe {
   /** Whether answers carry the ids of sampled tokens, and of the prompt. */
   readonly ids: boolean;
   readonly prompt_ids: boolean;
+  /** Whether streamed answers carry both kinds of ids, and logprobs. SGLang's never do. */
+  readonly streaming_ids: boolean;
   readonly logprobs: boolean;
   readonly logprobs_mode: LogprobsMode;
   /** Whether tools are taken with the choice left to the policy. */
@@ -118,23 +125,15 @@ async function engineName(prober: Prober, owner: unknown): Promise<PolicyProbe['
   if (owner === 'vllm' || owner === 'sglang') return owner;
   const version = await prober.get('/version');
   if (version.status === 200 && version.text.includes('"version"')) return 'vllm';
-  return (await prober.get('/get_model_info')).status === 200 ? 'sglang' : 'unknown';
+  for (const path of ['/get_model_info', '/model_info']) {
+    if ((await prober.get(path)).status === 200) return 'sglang';
+  }
+  return 'unknown';
 }
 
-/** What an answer to a tiny call with everything asked for has. */
-async function capture(prober: Prober): Promise<Pick<PolicyProbe, 'ids' | 'prompt_ids' | 'logprobs'>> {
-  const reply = await prober.chat({
-    temperature: 1,
-    logprobs: true,
-    top_logprobs: 0,
-    return_token_ids: true,
-  });
-  if (reply.status !== 200) {
-    throw new PolicyUnusableError(
-      `the policy refused a plain call: HTTP ${reply.status}: ${errorMessage(reply.text)}`,
-    );
-  }
-  const answer = vllmAnswer(parseLenientJson(reply.text));
+type Captured = Pick<PolicyProbe, 'ids' | 'prompt_ids' | 'logprobs'>;
+
+function has(answer: EngineAnswer | null): Captured {
   return {
     ids: (answer?.token_ids?.length ?? 0) > 0,
     prompt_ids: (answer?.prompt_token_ids?.length ?? 0) > 0,
@@ -142,7 +141,63 @@ async function capture(prober: Prober): Promise<Pick<PolicyProbe, 'ids' | 'promp
   };
 }
 
+const everything = { temperature: 1, logprobs: true, top_logprobs: 0, return_token_ids: true };
+
+/** What an answer to a tiny call with everything asked for has. */
+async function capture(prober: Prober, sglang: boolean): Promise<Captured> {
+  const reply = await prober.chat(
+    sglang ? { ...everything, return_prompt_token_ids: true, return_meta_info: true } : everything,
+  );
+  if (reply.status !== 200) {
+    throw new PolicyUnusableError(
+      `the policy refused a plain call: HTTP ${reply.status}: ${errorMessage(reply.text)}`,
+    );
+  }
+  const body = parseLenientJson(reply.text);
+  return has(sglang ? sglangChatAnswer(body) : vllmAnswer(body));
+}
+
+/** Whether a streamed answer to the same call has as much. */
+async function streamsIds(prober: Prober): Promise<boolean> {
+  const reply = await prober.chat({ ...everything, stream: true });
+  if (reply.status !== 200) return false;
+  try {
+    const { ids, prompt_ids, logprobs } = has(await readVllmStream(once(Buffer.from(reply.text)), undefined));
+    return ids && prompt_ids && logprobs;
+  } catch {
+    return false;
+  }
+}
+
+async function* once(bytes: Buffer): AsyncGenerator<Buffer> {
+  yield bytes;
+}
+
+/** SGLang takes tools without a parser for calls too, and then gives them as text: its server info tells. */
+async function parsesCalls(prober: Prober): Promise<boolean> {
+  for (const path of ['/get_server_info', '/server_info']) {
+    const info = await prober.get(path);
+    if (info.status !== 200) continue;
+    try {
+      const { tool_call_parser: parser } = JSON.parse(info.text) as { tool_call_parser?: unknown };
+      return parser !== null;
+    } catch {
+      continue;
+    }
+  }
+  return true;
+}
+
+function missingSglangFlags(found: Omit<PolicyProbe, 'missing_flags'>): string[] {
+  const flags: string[] = [];
+  if (!found.ids || !found.prompt_ids) flags.push('SGLang 0.5.13 or newer (return_token_ids)');
+  if (found.logprobs_mode === 'raw') flags.push('SGLANG_RETURN_ORIGINAL_LOGPROB=0');
+  if (!found.tools) flags.push('--tool-call-parser <name>');
+  return flags;
+}
+
 function missingFlags(found: Omit<PolicyProbe, 'missing_flags'>): string[] {
+  if (found.engine === 'sglang') return missingSglangFlags(found);
   const flags: string[] = [];
   if (!found.ids) flags.push('--return-tokens-as-token-ids (or vLLM 0.10.2 and newer, for return_token_ids)');
   if (found.ids && !found.prompt_ids) flags.push('vLLM 0.10.2 or newer (prompt_token_ids)');
@@ -184,14 +239,18 @@ export async function probePolicy(target: ProbeTarget): Promise<PolicyProbe> {
       );
     }
     prober.model = model;
-    const captured = await capture(prober);
+    const sglang = engine === 'sglang';
+    const captured = await capture(prober, sglang);
     const found = {
       engine,
       model,
       models,
       ...captured,
+      streaming_ids: !sglang && captured.ids && (await streamsIds(prober)),
       logprobs_mode: captured.logprobs ? await prober.logprobsMode() : ('unknown' as const),
-      tools: (await prober.chat({ temperature: 1, tools: [tool], tool_choice: 'auto' })).status === 200,
+      tools:
+        (await prober.chat({ temperature: 1, tools: [tool], tool_choice: 'auto' })).status === 200 &&
+        (!sglang || (await parsesCalls(prober))),
       system_in_place: await prober.systemInPlace(),
     };
     return { ...found, missing_flags: missingFlags(found) };

@@ -22,6 +22,7 @@ describe('the probe of a policy', () => {
         models: ['policy'],
         ids: true,
         prompt_ids: true,
+        streaming_ids: true,
         logprobs: true,
         logprobs_mode: logprobsMode,
         tools: true,

@@ -13,7 +13,7 @@ import type { SessionOptions, SessionStats } from '../session.ts';
 import { answerStop } from './answer-stop.ts';
 import { Budgets, type Spent } from './budgets.ts';
 import { answerMessage } from './answer-message.ts';
-import { CallClock } from './call-clock.ts';
+import { CallClock, DeadlinePassed } from './call-clock.ts';
 import { CallRoom } from './call-room.ts';
 import { callFailure, SessionClosed } from './call-failure.ts';
 import { CallInProgress } from './call-in-progress.ts';
@@ -237,6 +237,7 @@ export class EpisodeSession {
         seed: sampling.seed === null ? null : callSeed(sampling.seed, episode_id, attempt, record.index),
         max_tokens: maxTokens,
         upstreamId: this.#conversation.upstreamId,
+        onPartial: (partial) => this.#keepPartial(call, partial),
       },
       signal,
     );
@@ -260,6 +261,14 @@ export class EpisodeSession {
     aborted.end('aborted');
     call.record = aborted.continuation(this.#calls.length);
     this.#calls.push(call.record);
+  }
+
+  /** What had come of an answer that was cut: the end of a call that nobody waits for; others are sampled anew. */
+  #keepPartial(call: CallInProgress, partial: EngineAnswer): void {
+    call.record.versionEnd = this.#policy.state.version(call.record.replica);
+    const left = call.signal.aborted && !(call.signal.reason instanceof DeadlinePassed);
+    if (left) call.record.sampled = partial;
+    else this.#setAside(call, partial);
   }
 
   #answer(call: CallInProgress, sampled: EngineAnswer): ChatAnswer {
