@@ -1,0 +1,166 @@
+import { putFloat32 } from './float32.ts';
+import { largestId } from './id-list.ts';
+import {
+  closeBrace,
+  closeBracket,
+  colon,
+  comma,
+  hasEscape,
+  isText,
+  nullEnd,
+  openBrace,
+  skipSpace,
+  stringEnd,
+  unusual,
+  valueEnd,
+} from './json-bytes.ts';
+
+/** `logprobs.content` of a completion: one entry a sampled token. */
+export class LogprobEntries {
+  /** float32 of what the engine wrote; NaN where it wrote null or nothing. */
+  readonly logprobs: Float32Array;
+  /** Ids out of `"token_id:N"`; null where any entry carries something else. */
+  readonly ids: Int32Array | null;
+
+  constructor(logprobs: Float32Array, ids: Int32Array | null) {
+    this.logprobs = logprobs;
+    this.ids = ids;
+  }
+}
+
+/** N of `token_id:N`, the way engines name a token whose text they leave out; null where it is no such name. */
+function namedId(token: string): number | null {
+  const match = /^token_id:(\d+)$/.exec(token);
+  const id = match === null ? NaN : Number(match[1]);
+  return id <= largestId ? id : null;
+}
+
+/** A token's text as a parser decodes it: escapes count. */
+function tokenText(bytes: Uint8Array, start: number, end: number): string {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('utf8');
+  return JSON.parse(text) as string;
+}
+
+/** Entries are read into these and copied out at their number. */
+let logprobScratch = new Float32Array(2 ** 12);
+let idScratch = new Int32Array(2 ** 12);
+const scratchKept = 2 ** 18;
+
+/** One pass over a list of entries. */
+class EntryScan {
+  readonly #bytes: Uint8Array;
+  #logprobs = logprobScratch;
+  #ids = idScratch;
+  #count = 0;
+  /** Whether every token so far named an id; mostly the first does not. */
+  #allNamed = true;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+  }
+
+  /** The list whose bracket stands at `at`. */
+  list(at: number): number {
+    const bytes = this.#bytes;
+    at = skipSpace(bytes, at + 1);
+    if (bytes[at] === closeBracket) return at + 1;
+    for (;;) {
+      if (this.#count === this.#logprobs.length) this.#grow();
+      at = this.#entry(at);
+      if (at === unusual) return unusual;
+      this.#count++;
+      at = skipSpace(bytes, at);
+      if (bytes[at] === closeBracket) return at + 1;
+      if (bytes[at] !== comma) return unusual;
+      at = skipSpace(bytes, at + 1);
+    }
+  }
+
+  #entry(at: number): number {
+    const bytes = this.#bytes;
+    let hasToken = false;
+    let hasLogprob = false;
+    if (bytes[at] !== openBrace) return unusual;
+    at = skipSpace(bytes, at + 1);
+    while (bytes[at] !== closeBrace) {
+      // A name that stands twice, or may do so by its escapes, is left to the parser.
+      if (isText(bytes, at, '"logprob"')) {
+        if (hasLogprob) return unusual;
+        hasLogprob = true;
+        at = skipSpace(bytes, at + 9);
+        if (bytes[at] !== colon) return unusual;
+        at = this.#logprob(skipSpace(bytes, at + 1));
+      } else if (isText(bytes, at, '"token"')) {
+        if (hasToken) return unusual;
+        hasToken = true;
+        at = skipSpace(bytes, at + 7);
+        if (bytes[at] !== colon) return unusual;
+        at = this.#token(skipSpace(bytes, at + 1));
+      } else {
+        const key = at;
+        at = stringEnd(bytes, key);
+        if (at === unusual || hasEscape(bytes, key, at)) return unusual;
+        at = skipSpace(bytes, at);
+        if (bytes[at] !== colon) return unusual;
+        at = valueEnd(bytes, skipSpace(bytes, at + 1));
+      }
+      if (at === unusual) return unusual;
+      at = skipSpace(bytes, at);
+      if (bytes[at] === comma) {
+        at = skipSpace(bytes, at + 1);
+        if (bytes[at] === closeBrace) return unusual;
+      } else if (bytes[at] !== closeBrace) {
+        return unusual;
+      }
+    }
+    if (!hasToken) this.#allNamed = false;
+    if (!hasLogprob) this.#logprobs[this.#count] = NaN;
+    return at + 1;
+  }
+
+  #logprob(at: number): number {
+    const end = putFloat32(this.#bytes, at, this.#logprobs, this.#count);
+    if (end !== unusual) return end;
+    this.#logprobs[this.#count] = NaN;
+    return nullEnd(this.#bytes, at);
+  }
+
+  #token(at: number): number {
+    const end = stringEnd(this.#bytes, at);
+    if (this.#allNamed && end !== unusual) {
+      const id = namedId(tokenText(this.#bytes, at, end));
+      if (id === null) this.#allNamed = false;
+      else this.#ids[this.#count] = id;
+    }
+    return end;
+  }
+
+  #grow(): void {
+    const logprobs = new Float32Array(this.#count * 2);
+    logprobs.set(this.#logprobs);
+    this.#logprobs = logprobs;
+    const ids = new Int32Array(this.#count * 2);
+    ids.set(this.#ids);
+    this.#ids = ids;
+  }
+
+  take(): LogprobEntries {
+    const count = this.#count;
+    if (this.#logprobs.length <= scratchKept) {
+      logprobScratch = this.#logprobs;
+      idScratch = this.#ids;
+    }
+    const named = this.#allNamed && count > 0;
+    return new LogprobEntries(this.#logprobs.slice(0, count), named ? this.#ids.slice(0, count) : null);
+  }
+}
+
+/** The list of entries whose bracket stands at `at`; null where it, or what a parser would make of it, is unusual. */
+export function scanEntries(
+  bytes: Uint8Array,
+  at: number,
+): { readonly entries: LogprobEntries; readonly end: number } | null {
+  const scan = new EntryScan(bytes);
+  const end = scan.list(at);
+  return end === unusual ? null : { entries: scan.take(), end };
+}
