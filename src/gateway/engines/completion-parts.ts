@@ -47,15 +47,22 @@ export function namedId(token: unknown): number | null {
   return isId(id) ? id : null;
 }
 
-export interface LogprobList {
+/** What the entries of sampled tokens come to. */
+export class LogprobList {
   readonly logprobs: Float32Array;
   /** Ids that the entries themselves name; null where one of them does not. */
   readonly ids: Int32Array | null;
+
+  constructor(logprobs: Float32Array, ids: Int32Array | null) {
+    this.logprobs = logprobs;
+    this.ids = ids;
+  }
 }
 
 /** `logprobs.content` of a chat completion: one entry a sampled token. */
 export function logprobEntries(value: unknown): LogprobList | null {
   const content = object(value)?.['content'];
+  if (content instanceof LogprobList) return content;
   if (!Array.isArray(content)) return null;
   const logprobs = new Float32Array(content.length);
   const named = new Int32Array(content.length);
@@ -67,7 +74,7 @@ export function logprobEntries(value: unknown): LogprobList | null {
     if (id === null) allNamed = false;
     else named[at] = id;
   }
-  return { logprobs, ids: allNamed ? named : null };
+  return new LogprobList(logprobs, allNamed ? named : null);
 }
 
 export function count(value: unknown): number {

@@ -12,8 +12,9 @@ import {
 } from './completion-parts.ts';
 import type { EngineAnswer } from './engine.ts';
 import { parseLenientJson } from './lenient-json.ts';
+import { scanCompletion } from './scan/completion-scan.ts';
 
-/** A chat completion of vLLM, parsed (facts: token capture 1.1 and 1.2). Null when it is no completion at all. */
+/** A chat completion of vLLM, parsed or scanned (facts: token capture 1.1 and 1.2). Null when it is no completion at all. */
 export function vllmAnswer(body: unknown): EngineAnswer | null {
   const root = object(body);
   const choices = root?.['choices'];
@@ -45,5 +46,5 @@ export function vllmAnswer(body: unknown): EngineAnswer | null {
 
 /** The bytes of vLLM's unary answer. Null when they are JSON and no completion; throws SyntaxError when they are no JSON. */
 export function readVllmAnswer(bytes: Buffer): EngineAnswer | null {
-  return vllmAnswer(parseLenientJson(bytes.toString()));
+  return vllmAnswer(scanCompletion(bytes) ?? parseLenientJson(bytes.toString()));
 }

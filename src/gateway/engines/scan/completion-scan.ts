@@ -105,7 +105,7 @@ class CompletionScan {
 
 /**
  * A chat completion's JSON without decoding and parsing its long lists: ids of the prompt and of the first choice stand in
- * the result as Int32Array, the entries of its logprobs as LogprobEntries, all else as JSON.parse gives it. null where
+ * the result as Int32Array, the entries of its logprobs as LogprobList, all else as JSON.parse gives it. null where
  * anything is unusual (no such JSON, a name twice, an id that is none, deep nesting, NaN): then the bytes are to be
  * parsed. What is given is what parsing would have given.
  */

@@ -1,7 +1,7 @@
 import { closeBracket, comma, skipSpace } from './json-bytes.ts';
 
 /** The largest id that an Int32Array holds. */
-export const largestId = 0x7fffffff;
+const largestId = 0x7fffffff;
 
 /** Ids out of the bytes, and where their list ends. */
 export interface ScannedIds {

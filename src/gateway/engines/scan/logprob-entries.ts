@@ -1,5 +1,5 @@
+import { LogprobList, namedId } from '../completion-parts.ts';
 import { putFloat32 } from './float32.ts';
-import { largestId } from './id-list.ts';
 import {
   closeBrace,
   closeBracket,
@@ -14,26 +14,6 @@ import {
   unusual,
   valueEnd,
 } from './json-bytes.ts';
-
-/** `logprobs.content` of a completion: one entry a sampled token. */
-export class LogprobEntries {
-  /** float32 of what the engine wrote; NaN where it wrote null or nothing. */
-  readonly logprobs: Float32Array;
-  /** Ids out of `"token_id:N"`; null where any entry carries something else. */
-  readonly ids: Int32Array | null;
-
-  constructor(logprobs: Float32Array, ids: Int32Array | null) {
-    this.logprobs = logprobs;
-    this.ids = ids;
-  }
-}
-
-/** N of `token_id:N`, the way engines name a token whose text they leave out; null where it is no such name. */
-function namedId(token: string): number | null {
-  const match = /^token_id:(\d+)$/.exec(token);
-  const id = match === null ? NaN : Number(match[1]);
-  return id <= largestId ? id : null;
-}
 
 /** A token's text as a parser decodes it: escapes count. */
 function tokenText(bytes: Uint8Array, start: number, end: number): string {
@@ -144,22 +124,22 @@ class EntryScan {
     this.#ids = ids;
   }
 
-  take(): LogprobEntries {
+  take(): LogprobList {
     const count = this.#count;
     if (this.#logprobs.length <= scratchKept) {
       logprobScratch = this.#logprobs;
       idScratch = this.#ids;
     }
     const named = this.#allNamed && count > 0;
-    return new LogprobEntries(this.#logprobs.slice(0, count), named ? this.#ids.slice(0, count) : null);
+    return new LogprobList(this.#logprobs.slice(0, count), named ? this.#ids.slice(0, count) : null);
   }
 }
 
-/** The list of entries whose bracket stands at `at`; null where it, or what a parser would make of it, is unusual. */
+/** The entries of `logprobs.content`, one a sampled token, whose bracket stands at `at`; null where it, or what a parser would make of it, is unusual. */
 export function scanEntries(
   bytes: Uint8Array,
   at: number,
-): { readonly entries: LogprobEntries; readonly end: number } | null {
+): { readonly entries: LogprobList; readonly end: number } | null {
   const scan = new EntryScan(bytes);
   const end = scan.list(at);
   return end === unusual ? null : { entries: scan.take(), end };

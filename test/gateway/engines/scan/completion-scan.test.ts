@@ -1,8 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { parseLenientJson } from '../../../../src/gateway/engines/lenient-json.ts';
 import { scanCompletion } from '../../../../src/gateway/engines/scan/completion-scan.ts';
-import { LogprobEntries } from '../../../../src/gateway/engines/scan/logprob-entries.ts';
+import { LogprobList } from '../../../../src/gateway/engines/completion-parts.ts';
+import { readVllmAnswer, vllmAnswer } from '../../../../src/gateway/engines/vllm-answer.ts';
 import { completion, type Loose } from '../../support/fake-vllm.ts';
 import { completionText, number } from './completion-text.ts';
 
@@ -26,15 +28,29 @@ function typed(text: string): unknown {
   if (!Array.isArray(content) || Array.isArray(choice.logprobs)) return root;
   const names = content.map(({ token }) => /^token_id:(\d+)$/.exec(typeof token === 'string' ? token : ''));
   const ids = names.map((match) => (match === null ? -1 : Number(match[1])));
-  choice.logprobs.content = new LogprobEntries(
+  choice.logprobs.content = new LogprobList(
     Float32Array.from(content, ({ logprob }) => (typeof logprob === 'number' ? logprob : NaN)),
     ids.length > 0 && ids.every(isId) ? Int32Array.from(ids) : null,
   );
   return root;
 }
 
+/** What the engine's reader says of a body, or that it is none. */
+function read(answer: () => unknown): unknown {
+  try {
+    return answer();
+  } catch (error) {
+    return (error as Error).name;
+  }
+}
+
 /** Whether the scan gave the bytes up; fails when it gave anything but what parsing gives. */
 function gaveUp(bytes: Buffer): boolean {
+  const answers = [
+    read(() => readVllmAnswer(bytes)),
+    read(() => vllmAnswer(parseLenientJson(bytes.toString()))),
+  ];
+  if (!isDeepStrictEqual(answers[0], answers[1])) expect(answers[0]).toEqual(answers[1]);
   const scanned = scanCompletion(bytes);
   if (scanned === null) return true;
   const expected = typed(bytes.toString());
