@@ -31,7 +31,7 @@ const cli = {
 };
 
 describe('a client that leaves', () => {
-  test('before the answer: the policy’s work is aborted after the grace, and recorded so', async () => {
+  test('57: before the answer: the policy’s work is aborted after the grace, and recorded so', async () => {
     await using vllm = await FakeVllm.start(hang);
     await using opened = await openGateway(vllm.url);
     const client = rawClient(opened.session, body('hi'));
@@ -43,7 +43,7 @@ describe('a client that leaves', () => {
     ]);
   });
 
-  test('and asks again in time: attached to the call in flight, sampled once', async () => {
+  test('58: and asks again in time: attached to the call in flight, sampled once', async () => {
     const { play, open } = gate();
     await using vllm = await FakeVllm.start(play);
     await using opened = await openGateway(vllm.url, { gateway: { graceSeconds: 60 } });
@@ -65,7 +65,7 @@ describe('a client that leaves', () => {
     expect(fates(await opened.session.finish())).toEqual(['delivered']);
   });
 
-  test('in the middle of a large answer: undelivered, and replayed when it asks again', async () => {
+  test('58: in the middle of a large answer: undelivered, and replayed when it asks again', async () => {
     const large = 'x'.repeat(32 * 2 ** 20);
     await using vllm = await FakeVllm.start(sample({ content: large }), sample({ content: 'another' }));
     await using opened = await openGateway(vllm.url);
@@ -85,7 +85,7 @@ describe('a client that leaves', () => {
     expect(fates(await opened.session.finish())).toEqual(['delivered']);
   });
 
-  test('in the middle of a large answer, for good: undelivered', async () => {
+  test('57: in the middle of a large answer, for good: undelivered', async () => {
     await using vllm = await FakeVllm.start(sample({ content: 'x'.repeat(32 * 2 ** 20) }));
     await using opened = await openGateway(vllm.url);
     const client = rawClient(opened.session, body('hi'));
@@ -117,7 +117,7 @@ describe('the same request twice', () => {
     expect(fates(await opened.session.finish())).toEqual(['delivered', 'delivered']);
   });
 
-  test('after it was delivered: sampled anew; of the CLI, only the new answer counts', async () => {
+  test('58: after it was delivered: sampled anew; of the CLI, only the new answer counts', async () => {
     await using vllm = await FakeVllm.start();
     await using opened = await openGateway(vllm.url);
     await messages(opened.session, 'hi', {}, { headers: cli });
@@ -147,7 +147,7 @@ describe('the same request twice', () => {
 });
 
 describe('a stream that waits', () => {
-  test('has no headers until the policy answers, so an error keeps its status', async () => {
+  test('49: has no headers until the policy answers, so an error keeps its status', async () => {
     await using vllm = await FakeVllm.start(fault(400, 'no'));
     await using opened = await openGateway(vllm.url);
     const response = await messages(opened.session, 'hi', { stream: true });
@@ -155,7 +155,7 @@ describe('a stream that waits', () => {
     expect(response.headers.get('content-type')).toBe('application/json');
   });
 
-  test('is kept alive by ping events once its headers are out (cases 48 and 56)', async () => {
+  test('48, 56: is kept alive by ping events once its headers are out, and replays the unary answer', async () => {
     const { play, open } = gate({ content: 'late' });
     await using vllm = await FakeVllm.start(play);
     await using opened = await openGateway(vllm.url, {
@@ -174,7 +174,7 @@ describe('a stream that waits', () => {
     expect(fates(await opened.session.finish())).toEqual(['delivered']);
   });
 
-  test('ends in an error event when the policy fails after that (case 49)', async () => {
+  test('49: ends in an error event when the policy fails after that', async () => {
     await using vllm = await FakeVllm.start(hang);
     await using opened = await openGateway(vllm.url, {
       gateway: { withholdSeconds: 0.02 },

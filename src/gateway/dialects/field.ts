@@ -1,3 +1,4 @@
+import type { ToolDefinition } from '../../contracts/index.ts';
 import { ChatError } from '../chat.ts';
 
 export type Json = Readonly<Record<string, unknown>>;
@@ -33,9 +34,30 @@ export function optionalCount(value: unknown, path: string): number | undefined 
   return value;
 }
 
-export function optionalStrings(value: unknown, path: string): readonly string[] | undefined {
+/** Stop strings: one or a list; undefined when there is none. An empty one would stop at once, and engines refuse it. */
+export function optionalStops(value: unknown, path: string): readonly string[] | undefined {
   if (value === undefined || value === null) return undefined;
   const list = typeof value === 'string' ? [value] : asList(value, path);
   if (list.length === 0) return undefined;
-  return list.map((item, at) => asString(item, `${path}.${at}`));
+  return list.map((item, at) => {
+    if (item === '') throw badField(`${path}.${at}`, 'must not be empty');
+    return asString(item, `${path}.${at}`);
+  });
+}
+
+/** Levels of lists and objects. Python's json gives up at about a thousand, templates some frames earlier. */
+const deepest = 256;
+
+/** JSON that the engine is to read again, in a schema or an input, must not end it by its depth. */
+export function refuseDeepNesting(value: unknown, path: string, left = deepest): void {
+  if (value === null || typeof value !== 'object') return;
+  if (left === 0) throw badField(path, `is nested more than ${deepest} levels deep`);
+  for (const each of Object.values(value)) refuseDeepNesting(each, path, left - 1);
+}
+
+/** A choice must be of a tool that the policy is told of. */
+export function refuseUnknownTool(name: string, tools: readonly ToolDefinition[], path: string): void {
+  if (!tools.some((tool) => tool.function.name === name)) {
+    throw badField(path, `names no tool of this request: ${JSON.stringify(name)}`);
+  }
 }

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
-import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+import zlib from 'node:zlib';
 import type { RequestLoad } from './session-load.ts';
 
 /** Bytes of a request body, before and after decompression. */
@@ -16,11 +16,17 @@ export class BodyError extends Error {
   }
 }
 
-const decoders: ReadonlyMap<string, () => NodeJS.ReadWriteStream & Readable> = new Map([
-  ['gzip', createGunzip],
-  ['x-gzip', createGunzip],
-  ['deflate', createInflate],
-  ['br', createBrotliDecompress],
+type Decoder = NodeJS.ReadWriteStream & Readable;
+
+/** Node has Zstandard from version 22.15 on. */
+const { createZstdDecompress } = zlib as unknown as { readonly createZstdDecompress?: () => Decoder };
+
+const decoders: ReadonlyMap<string, () => Decoder> = new Map<string, () => Decoder>([
+  ['gzip', zlib.createGunzip],
+  ['x-gzip', zlib.createGunzip],
+  ['deflate', zlib.createInflate],
+  ['br', zlib.createBrotliDecompress],
+  ...(createZstdDecompress === undefined ? [] : [['zstd', createZstdDecompress] as const]),
 ]);
 
 /** A request's body, decompressed. Rejects with BodyError, or when the client left. */
@@ -33,8 +39,10 @@ export async function readBody(
   if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge();
   const encoding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase();
   const decoder = encoding === 'identity' ? null : decoders.get(encoding)?.();
-  if (decoder === undefined)
-    throw new BodyError(415, `content-encoding ${JSON.stringify(encoding)} is not taken`);
+  if (decoder === undefined) {
+    const taken = [...decoders.keys()].join(', ');
+    throw new BodyError(415, `content-encoding ${JSON.stringify(encoding)} is not taken, but ${taken}`);
+  }
   const source: Readable = decoder === null ? request : request.pipe(decoder);
   const abandon = (): void => {
     if (!request.complete) decoder?.destroy(new Error('the client left'));
@@ -63,20 +71,24 @@ export async function readBody(
   return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size);
 }
 
-/** Half of a UTF-16 pair: no text, and tokenizers refuse it. */
-const loneSurrogate = /\p{Surrogate}/gu;
+/**
+ * Escapes of JSON text: a pair of surrogates, half of one (the group), any other. They are matched one after another,
+ * so that a backslash which is itself escaped begins nothing.
+ */
+const escapes =
+  /\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(\\u[dD][89a-fA-F][\da-fA-F]{2})|\\./g;
 
 /**
- * A body's JSON. Lone surrogates, which JSON can carry as escapes, become U+FFFD: always the same, and the policy can
- * take it (case 37).
+ * A body's JSON. Lone surrogates, which JSON can carry as escapes, become U+FFFD in keys and values: always the same,
+ * and the policy can take it (case 37).
  */
 export function parseJsonBody(body: Buffer): unknown {
   const text = body.toString('utf8');
+  const sound = /\\u[dD][89a-fA-F]/.test(text)
+    ? text.replace(escapes, (escape, lone) => (lone === undefined ? escape : '\uFFFD'))
+    : text;
   try {
-    if (!/\\ud[89a-f]/i.test(text)) return JSON.parse(text);
-    return JSON.parse(text, (_key, value: unknown) =>
-      typeof value === 'string' ? value.replace(loneSurrogate, '\uFFFD') : value,
-    );
+    return JSON.parse(sound);
   } catch {
     throw new BodyError(400, 'the body is not valid JSON');
   }

@@ -1,5 +1,6 @@
 import type { AssistantMessage, ChatMessage, ContentPart, ToolCall } from '../../../contracts/index.ts';
-import { asList, asObject, asString, badField, type Json } from '../field.ts';
+import { asList, asObject, asString, badField, refuseDeepNesting, type Json } from '../field.ts';
+import { documentParts } from './documents.ts';
 
 type Part = ContentPart;
 
@@ -22,43 +23,23 @@ function image(block: Json, path: string): Part {
   };
 }
 
-const textual = (value: unknown): string => (typeof value === 'string' ? value : '');
-
-/** Documents and search results as text; what has no text is said to be missing, never dropped in silence (case 7). */
-function documentText(block: Json): string {
-  if (block['type'] === 'search_result') {
-    const content = Array.isArray(block['content']) ? block['content'] : [];
-    const texts = content
-      .map((each: unknown) => (each as Json | null)?.['text'])
-      .filter((t) => typeof t === 'string');
-    return [block['title'], block['source'], ...texts].filter((t) => typeof t === 'string').join('\n');
-  }
-  const source = block['source'] as Json | undefined;
-  if (source?.['type'] === 'text' && typeof source['data'] === 'string') return source['data'];
-  if (source?.['type'] === 'content') {
-    const inner = source['content'];
-    if (typeof inner === 'string') return inner;
-    if (Array.isArray(inner)) {
-      return inner.map((each: unknown) => textual((each as Json | null)?.['text'])).join('\n');
-    }
-  }
-  return '[document omitted: only text documents are taken]';
-}
-
-/** One user-side block as a part of a message; null for an empty text. */
-function userPart(block: Json, path: string): Part | null {
+/** One user-side block as parts of a message; none for an empty text. */
+function userParts(block: Json, path: string): readonly Part[] {
   switch (block['type']) {
     case 'text': {
       const text = asString(block['text'], `${path}.text`);
-      return text === '' ? null : { type: 'text', text };
+      return text === '' ? [] : [{ type: 'text', text }];
     }
     case 'image':
-      return image(block, path);
+      return [image(block, path)];
     case 'document':
-    case 'search_result':
-      return { type: 'text', text: documentText(block) };
+    case 'search_result': {
+      const { text, images } = documentParts(block);
+      return [{ type: 'text', text }, ...images.map((each) => image(each, `${path}.source.content`))];
+    }
+    // Every tool goes to the policy with its whole schema, a deferred one too: the name is enough (case 8).
     case 'tool_reference':
-      return { type: 'text', text: `[tool: ${textual(block['tool_name'])}]` };
+      return [{ type: 'text', text: `[tool: ${asString(block['tool_name'], `${path}.tool_name`)}]` }];
     default:
       throw badField(`${path}.type`, `a block of type ${JSON.stringify(block['type'])} is not taken here`);
   }
@@ -77,13 +58,11 @@ function toolResult(block: Json, path: string): ToolResult {
   const texts: string[] = [];
   if (content !== undefined && content !== null) {
     for (const [at, each] of blocks(content, `${path}.content`).entries()) {
-      const part = userPart(each, `${path}.content.${at}`);
-      if (part?.type === 'image_url') {
-        images.push(part);
-        texts.push('[image]');
-      } else if (part !== null) {
-        texts.push(part.text);
+      for (const part of userParts(each, `${path}.content.${at}`)) {
+        if (part.type === 'text') texts.push(part.text);
+        else images.push(part);
       }
+      if (each['type'] === 'image') texts.push('[image]');
     }
   }
   const text = texts.join('\n');
@@ -103,10 +82,7 @@ export function userMessages(content: unknown, path: string): ChatMessage[] {
   const parts: Part[] = [];
   for (const [at, block] of blocks(content, path).entries()) {
     if (block['type'] === 'tool_result') results.push(toolResult(block, `${path}.${at}`));
-    else {
-      const part = userPart(block, `${path}.${at}`);
-      if (part !== null) parts.push(part);
-    }
+    else parts.push(...userParts(block, `${path}.${at}`));
   }
   const rest = [...results.flatMap(({ images }) => images), ...parts];
   const tools = results.map(({ message }) => message);
@@ -119,11 +95,20 @@ function plain(parts: readonly Part[]): string | readonly Part[] {
   return parts.every((part) => part.type === 'text') ? parts.map(({ text }) => text).join('\n') : parts;
 }
 
-/** JSON of a historical tool input; the CLI's own wrapping of an unparsable one is undone. */
+/**
+ * JSON of a historical tool input. The CLI's own wrapping of an unparsable one is undone. An input that is no object
+ * was sampled so: refusing it would end an episode for what its policy said, so it stays as it is (case 32).
+ */
 function toolArguments(input: unknown, path: string): string {
   if (input === undefined || input === null || input === '') return '{}';
-  const unparsed = asObject(input, path)['__unparsedToolInput'] as Json | undefined;
+  refuseDeepNesting(input, path);
+  const unparsed = (input as Json)['__unparsedToolInput'] as Json | null | undefined;
   return typeof unparsed?.['raw'] === 'string' ? unparsed['raw'] : JSON.stringify(input);
+}
+
+/** Tools that Anthropic's servers ran, and their results: the policy has none, and said none of it (case 10). */
+function ranOnServer(type: unknown): boolean {
+  return type === 'server_tool_use' || type === 'mcp_tool_use' || String(type).endsWith('_tool_result');
 }
 
 /** An assistant turn; null when nothing of it is left. Redacted thinking has no text (case 25). */
@@ -151,10 +136,9 @@ export function assistantMessage(content: unknown, path: string): AssistantMessa
         });
         break;
       case 'redacted_thinking':
-      case 'server_tool_use':
-      case 'web_search_tool_result':
         break;
       default:
+        if (ranOnServer(block['type'])) break;
         throw badField(`${here}.type`, `a block of type ${JSON.stringify(block['type'])} is not taken here`);
     }
   }

@@ -1,8 +1,8 @@
 import type { AssistantMessage, ChatMessage } from '../../../contracts/index.ts';
 import type { DialectCall } from '../dialect.ts';
-import { asList, asObject, asString, badField, optionalCount, optionalStrings } from '../field.ts';
+import { asList, asObject, asString, badField, optionalCount, optionalStops } from '../field.ts';
+import { pairToolResults } from '../pairing.ts';
 import { assistantMessage, userMessages } from './content.ts';
-import { pairToolResults } from './pairing.ts';
 import { joinSystem, systemText } from './system.ts';
 import { toolChoice, toolDefinitions } from './tools.ts';
 
@@ -69,7 +69,7 @@ export function parseMessagesRequest(body: unknown): DialectCall {
   if (messages.length === 0) throw badField('messages', 'must not be empty');
   const system = joinSystem([systemText(root['system'], 'system'), ...lead]);
   const tools = toolDefinitions(root['tools']);
-  const stop = optionalStrings(root['stop_sequences'], 'stop_sequences');
+  const stop = optionalStops(root['stop_sequences'], 'stop_sequences');
   const maxTokens = optionalCount(root['max_tokens'], 'max_tokens');
   return {
     request: {
@@ -77,7 +77,7 @@ export function parseMessagesRequest(body: unknown): DialectCall {
         ...(system === '' ? [] : [{ role: 'system', content: system } as const]),
         ...pairToolResults(messages),
       ],
-      ...(tools.length === 0 ? {} : { tools, ...toolChoice(root['tool_choice']) }),
+      ...(tools.length === 0 ? {} : { tools, ...toolChoice(root['tool_choice'], tools) }),
       ...(stop === undefined ? {} : { stop }),
       ...(maxTokens === undefined ? {} : { max_tokens: maxTokens }),
     },

@@ -74,7 +74,7 @@ function blocksOf(answer: ChatAnswer): Block[] {
 function usageOf(answer: ChatAnswer): Record<string, number> {
   const cached = answer.usage.cached_tokens ?? 0;
   return {
-    input_tokens: answer.usage.prompt_tokens - cached,
+    input_tokens: Math.max(0, answer.usage.prompt_tokens - cached),
     cache_creation_input_tokens: 0,
     cache_read_input_tokens: cached,
     output_tokens: answer.usage.completion_tokens,
@@ -91,12 +91,19 @@ function envelope(call: DialectCall): Record<string, unknown> {
   };
 }
 
+/** The matched string is told only where it is the reason: a turn with tool calls ends in them. */
+function stopOf({ stop, stop_sequence }: ChatAnswer): Record<string, string | null> {
+  return {
+    stop_reason: stopReasons[stop],
+    stop_sequence: stop === 'stop_sequence' ? stop_sequence : null,
+  };
+}
+
 export function unaryMessage(call: DialectCall, answer: ChatAnswer): unknown {
   return {
     ...envelope(call),
     content: blocksOf(answer).map(({ whole }) => whole),
-    stop_reason: stopReasons[answer.stop],
-    stop_sequence: answer.stop_sequence,
+    ...stopOf(answer),
     usage: usageOf(answer),
   };
 }
@@ -117,7 +124,6 @@ export function streamedMessage(call: DialectCall, answer: ChatAnswer): string {
     for (const delta of deltas) events.push(sse({ type: 'content_block_delta', index, delta }));
     events.push(sse({ type: 'content_block_stop', index }));
   }
-  const delta = { stop_reason: stopReasons[answer.stop], stop_sequence: answer.stop_sequence };
-  events.push(sse({ type: 'message_delta', delta, usage }), sse({ type: 'message_stop' }));
+  events.push(sse({ type: 'message_delta', delta: stopOf(answer), usage }), sse({ type: 'message_stop' }));
   return events.join('');
 }

@@ -1,6 +1,14 @@
 import type { ToolDefinition } from '../../../contracts/index.ts';
 import type { ChatRequest } from '../../chat.ts';
-import { asList, asObject, asString, badField, type Json } from '../field.ts';
+import {
+  asList,
+  asObject,
+  asString,
+  badField,
+  refuseDeepNesting,
+  refuseUnknownTool,
+  type Json,
+} from '../field.ts';
 
 /** Tools that Anthropic's servers run: nobody runs them here, so the policy is not told of them (case 10). */
 const serverTool = /^(web_search|web_fetch|code_execution|tool_search|mcp_toolset|advisor)/;
@@ -18,8 +26,13 @@ export function toolDefinitions(value: unknown): readonly ToolDefinition[] {
     const type = tool['type'];
     if (tool['input_schema'] === undefined) {
       if (typeof type === 'string' && serverTool.test(type)) return [];
-      throw badField(`${path}.input_schema`, 'is missing');
+      // A schema known to Anthropic's models alone (bash_20250124, computer_...): the policy would have to guess it.
+      const whose =
+        typeof type === 'string' && type !== 'custom' ? `: a tool of type ${type} needs one here` : '';
+      throw badField(`${path}.input_schema`, `is missing${whose}`);
     }
+    const schema = asObject(tool['input_schema'], `${path}.input_schema`);
+    refuseDeepNesting(schema, `${path}.input_schema`);
     const description = tool['description'];
     return [
       {
@@ -27,7 +40,7 @@ export function toolDefinitions(value: unknown): readonly ToolDefinition[] {
         function: {
           name: asString(tool['name'], `${path}.name`),
           ...(typeof description === 'string' ? { description } : {}),
-          parameters: parameters(asObject(tool['input_schema'], `${path}.input_schema`)),
+          parameters: parameters(schema),
         },
       },
     ];
@@ -35,7 +48,10 @@ export function toolDefinitions(value: unknown): readonly ToolDefinition[] {
 }
 
 /** Cases 14 and 15; without tools there is nothing to choose. */
-export function toolChoice(value: unknown): Pick<ChatRequest, 'tool_choice' | 'parallel_tool_calls'> {
+export function toolChoice(
+  value: unknown,
+  tools: readonly ToolDefinition[],
+): Pick<ChatRequest, 'tool_choice' | 'parallel_tool_calls'> {
   if (value === undefined || value === null) return {};
   const choice = asObject(value, 'tool_choice');
   const parallel = choice['disable_parallel_tool_use'] === true ? { parallel_tool_calls: false } : {};
@@ -48,6 +64,7 @@ export function toolChoice(value: unknown): Pick<ChatRequest, 'tool_choice' | 'p
       return { tool_choice: 'none' };
     case 'tool': {
       const name = asString(choice['name'], 'tool_choice.name');
+      refuseUnknownTool(name, tools, 'tool_choice.name');
       return { tool_choice: { type: 'function', function: { name } }, ...parallel };
     }
     default:

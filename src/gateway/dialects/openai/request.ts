@@ -7,7 +7,17 @@ import type {
 } from '../../../contracts/index.ts';
 import type { ChatRequest, ToolChoice } from '../../chat.ts';
 import type { DialectCall } from '../dialect.ts';
-import { asList, asObject, asString, badField, optionalCount, optionalStrings } from '../field.ts';
+import {
+  asList,
+  asObject,
+  asString,
+  badField,
+  optionalCount,
+  optionalStops,
+  refuseDeepNesting,
+  refuseUnknownTool,
+} from '../field.ts';
+import { pairToolResults } from '../pairing.ts';
 
 /** Text out of a string, text parts, or nothing. */
 function textOf(content: unknown, path: string): string {
@@ -15,7 +25,8 @@ function textOf(content: unknown, path: string): string {
   if (typeof content === 'string') return content;
   return asList(content, path)
     .map((part, at) => {
-      const { type, text } = asObject(part, `${path}.${at}`);
+      const { type, text, refusal } = asObject(part, `${path}.${at}`);
+      if (type === 'refusal') return asString(refusal, `${path}.${at}.refusal`);
       if (type !== 'text') throw badField(`${path}.${at}.type`, 'must be text here');
       return asString(text, `${path}.${at}.text`);
     })
@@ -30,7 +41,11 @@ function userContent(content: unknown, path: string): string | readonly ContentP
     if (part['type'] === 'text') return { type: 'text', text: asString(part['text'], `${here}.text`) };
     if (part['type'] !== 'image_url') throw badField(`${here}.type`, 'must be text or image_url');
     const image = asObject(part['image_url'], `${here}.image_url`);
-    return { type: 'image_url', image_url: { url: asString(image['url'], `${here}.image_url.url`) } };
+    const url = asString(image['url'], `${here}.image_url.url`);
+    if (!url.startsWith('data:')) {
+      throw badField(`${here}.image_url.url`, 'must be a data: URI, other URLs are not fetched');
+    }
+    return { type: 'image_url', image_url: { url } };
   });
   const texts = parts.flatMap((part) => (part.type === 'text' ? [part.text] : []));
   return texts.length === parts.length ? texts.join('\n') : parts;
@@ -93,6 +108,7 @@ function toolsOf(value: unknown): readonly ToolDefinition[] {
     if (tool['type'] !== 'function') throw badField(`tools.${at}.type`, 'must be function');
     const called = asObject(tool['function'], `tools.${at}.function`);
     const description = called['description'];
+    refuseDeepNesting(called['parameters'], `tools.${at}.function.parameters`);
     return {
       type: 'function',
       function: {
@@ -104,11 +120,14 @@ function toolsOf(value: unknown): readonly ToolDefinition[] {
   });
 }
 
-function toolChoiceOf(value: unknown): ToolChoice | undefined {
-  if (value === undefined || value === null) return undefined;
+function toolChoiceOf(value: unknown, tools: readonly ToolDefinition[]): ToolChoice | undefined {
+  if (value === undefined || value === null || tools.length === 0) return undefined;
   if (value === 'auto' || value === 'none' || value === 'required') return value;
+  if (typeof value === 'string') throw badField('tool_choice', 'must be auto, none, required or a function');
   const called = asObject(asObject(value, 'tool_choice')['function'], 'tool_choice.function');
-  return { type: 'function', function: { name: asString(called['name'], 'tool_choice.function.name') } };
+  const name = asString(called['name'], 'tool_choice.function.name');
+  refuseUnknownTool(name, tools, 'tool_choice.function.name');
+  return { type: 'function', function: { name } };
 }
 
 /** An OpenAI chat completion request in the middle form. What is not named here is taken and ignored. */
@@ -116,16 +135,18 @@ export function parseChatRequest(body: unknown): DialectCall {
   const root = asObject(body, 'body');
   const messages = asList(root['messages'], 'messages').map((each, at) => messageOf(each, `messages.${at}`));
   if (messages.length === 0) throw badField('messages', 'must not be empty');
-  if (root['n'] !== undefined && root['n'] !== null && root['n'] !== 1) throw badField('n', 'must be 1');
+  if (root['n'] !== undefined && root['n'] !== null && root['n'] !== 1) {
+    throw badField('n', 'must be 1: every call is one sample of the episode');
+  }
   const tools = toolsOf(root['tools']);
-  const choice = toolChoiceOf(root['tool_choice']);
-  const stop = optionalStrings(root['stop'], 'stop');
+  const choice = toolChoiceOf(root['tool_choice'], tools);
+  const stop = optionalStops(root['stop'], 'stop');
   const maxTokens =
     optionalCount(root['max_completion_tokens'], 'max_completion_tokens') ??
     optionalCount(root['max_tokens'], 'max_tokens');
   const streamOptions = root['stream_options'] as { include_usage?: unknown } | null | undefined;
   const request: ChatRequest = {
-    messages,
+    messages: pairToolResults(messages),
     ...(tools.length === 0
       ? {}
       : {
