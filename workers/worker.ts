@@ -1,8 +1,16 @@
+import { randomInt } from 'node:crypto';
 import { createAgent, createStartGate } from '../src/agents/index.ts';
 import type { Settings } from '../src/config/index.ts';
 import type { Lane } from '../src/contracts/index.ts';
 import { createEpisodeProcessor } from '../src/episode/index.ts';
-import { createGateway, probePolicy, type PolicyProbe } from '../src/gateway/index.ts';
+import {
+  createFlightRecorder,
+  createGateway,
+  probePolicy,
+  traceDirectory,
+  type FlightRecorder,
+  type PolicyProbe,
+} from '../src/gateway/index.ts';
 import { createCommandGrader, createVerifierGrader } from '../src/grading/index.ts';
 import type { Logger } from '../src/observe/index.ts';
 import {
@@ -74,6 +82,13 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
   };
 
   try {
+    const control = keep(await startControlListener(options.queue));
+    if (control.policy.paused()) {
+      log.warn('the policy is paused: this worker begins when it goes on');
+      const held = within(settings.limits.hold_seconds, options.signal);
+      // Paused for too long, it is asked all the same: that says best what is wrong.
+      await control.policy.resumed(held).catch(() => options.signal?.throwIfAborted());
+    }
     const policy = await probePolicies(options);
     const gate =
       settings.fleet.apiKey === null
@@ -82,8 +97,9 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
     const served = keep(
       await probeLanes({ settings, log, signal: options.signal, ...(gate === undefined ? {} : { gate }) }),
     );
-    const control = keep(await startControlListener(options.queue));
     const runtime = keep(await makeRuntimeDirectory(id, settings.redis.prefix));
+    const recorder = recorderOf(settings, id, log);
+    if (recorder !== null) keep(recorder);
     const gateway = keep(
       await createGateway({
         policy: {
@@ -94,9 +110,14 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
           systemInPlace: policy.system_in_place,
           engine: policy.engine,
           streaming: settings.policy.streaming,
+          replicas: {
+            callsAtOnce: settings.policy.replicaCalls ?? undefined,
+            first: randomInt(settings.policy.urls.length),
+          },
         },
         policyState: control.policy,
         runtimeDir: runtime.path,
+        recorder: recorder ?? undefined,
         log,
       }),
     );
@@ -161,6 +182,24 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
     await closeParts();
     throw error;
   }
+}
+
+/** Aborts with `signal`, or after so many seconds. */
+function within(seconds: number, signal: AbortSignal | undefined): AbortSignal {
+  const limit = AbortSignal.timeout(Math.min(seconds * 1000, 2 ** 31 - 1));
+  return signal === undefined ? limit : AbortSignal.any([signal, limit]);
+}
+
+/** The flight recorder; null where it is switched off. */
+function recorderOf(settings: Settings, worker: string, log: Logger): FlightRecorder | null {
+  if (settings.trace === null) return null;
+  return createFlightRecorder({
+    directory: traceDirectory(settings.stateDir),
+    ...settings.trace,
+    secrets: [settings.policy.apiKey, settings.fleet.apiKey].filter((secret) => secret !== null),
+    worker,
+    log,
+  });
 }
 
 /** How the policy calls tools: as it was told, else by the engine's parser where the engine takes tools. */

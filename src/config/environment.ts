@@ -124,6 +124,12 @@ export const environmentSchema = z.object({
       'Whether the inference server streams its answers to the worker, so that the tokens of a call that is cut are counted. Only vLLM streams token ids.',
     absent: '`false`: whole answers',
   }),
+  ROLLPOOL_REPLICA_CALLS: variable(count.optional(), {
+    section: 'Policy',
+    about:
+      "Model calls that one worker process has on one replica at once. Further calls wait, which counts as time held and not as the turn's.",
+    absent: 'no limit: the inference server queues',
+  }),
   ROLLPOOL_LANES: variable(lanes.optional(), {
     section: 'Worker',
     about: 'Lanes this worker serves, separated by commas: `claude_code-docker,fleet`.',
@@ -172,8 +178,25 @@ export const environmentSchema = z.object({
   ),
   ROLLPOOL_STATE_DIR: variable(plainText.optional(), {
     section: 'Worker',
-    about: "Directory for what outlives a command: the embedded Redis's data.",
+    about: "Directory for what outlives a command: the embedded Redis's data, the flight recorder's traces.",
     absent: '`$XDG_STATE_HOME/rollpool`, else `~/.local/state/rollpool`',
+  }),
+  ROLLPOOL_TRACE: variable(flag.default(true), {
+    section: 'Flight recorder',
+    about:
+      "Whether a worker keeps each episode's model calls on its disk, for `rollpool trace` (docs/trace.md).",
+    absent: '`true`',
+  }),
+  ROLLPOOL_TRACE_MB: variable(count.default(1_024), {
+    section: 'Flight recorder',
+    about:
+      'Megabytes (2^20 bytes) that traces take together under one state directory, about; the oldest go first.',
+    absent: '1024',
+  }),
+  ROLLPOOL_TRACE_HOURS: variable(numberText(z.number().positive('must be above 0')).default(168), {
+    section: 'Flight recorder',
+    about: 'Hours after its last line that a trace is removed.',
+    absent: '168',
   }),
   ROLLPOOL_SANDBOX_IMAGE: variable(plainText.optional(), {
     section: 'Sandbox',

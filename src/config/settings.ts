@@ -34,6 +34,8 @@ export interface Settings {
     readonly model: string | null;
     /** Whether the engine streams its answers to the worker, where its streams carry ids. */
     readonly streaming: boolean;
+    /** Calls of one process that a replica has at once; null: no limit. */
+    readonly replicaCalls: number | null;
   };
   readonly worker: {
     /** null: those that a probe finds possible. */
@@ -61,6 +63,8 @@ export interface Settings {
     readonly toolMode: Environment['ROLLPOOL_TOOL_MODE'];
     readonly partialReward: boolean;
   };
+  /** The flight recorder's bounds; null: it is off. */
+  readonly trace: { readonly limitBytes: number; readonly maxAgeMs: number } | null;
   readonly logLevel: Environment['ROLLPOOL_LOG_LEVEL'];
   /** Absolute. */
   readonly stateDir: string;
@@ -161,6 +165,7 @@ export function loadSettings(
       apiKey: environment.ROLLPOOL_POLICY_API_KEY ?? null,
       model: environment.ROLLPOOL_MODEL ?? null,
       streaming: environment.ROLLPOOL_POLICY_STREAMING,
+      replicaCalls: environment.ROLLPOOL_REPLICA_CALLS ?? null,
     },
     worker: {
       lanes: environment.ROLLPOOL_LANES ?? null,
@@ -182,6 +187,12 @@ export function loadSettings(
       toolMode: environment.ROLLPOOL_TOOL_MODE,
       partialReward: environment.ROLLPOOL_PARTIAL_REWARD,
     },
+    trace: environment.ROLLPOOL_TRACE
+      ? {
+          limitBytes: environment.ROLLPOOL_TRACE_MB * 2 ** 20,
+          maxAgeMs: environment.ROLLPOOL_TRACE_HOURS * 3_600_000,
+        }
+      : null,
     logLevel: environment.ROLLPOOL_LOG_LEVEL,
     stateDir: resolve(environment.ROLLPOOL_STATE_DIR ?? join(stateHome, 'rollpool')),
     sampling: collect<Sampling>(Object.keys(samplingSchema.shape), environment),

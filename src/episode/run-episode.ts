@@ -121,6 +121,7 @@ export function createEpisodeProcessor(ports: EpisodePorts): EpisodeProcessor {
       attempt.signal.throwIfAborted();
       const parts = ports.partsFor(attempt.task, attempt.lane);
       session = await ports.sessions.open({
+        run_id: attempt.job.run_id,
         episode_id: attempt.job.episode_id,
         attempt: attempt.attempt,
         nonce: attempt.nonce,

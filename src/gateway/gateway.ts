@@ -16,6 +16,7 @@ import {
 import { PauseWatch } from './policy/pause-watch.ts';
 import { ReplicaSet, type ReplicaOptions } from './policy/replica-set.ts';
 import { staticPolicyState, type PolicyState } from './policy-state.ts';
+import { noTrace, type FlightRecorder } from './recorder/index.ts';
 import type { GatewaySession, SessionFactory, SessionOptions } from './session.ts';
 
 export interface GatewayOptions {
@@ -41,6 +42,8 @@ export interface GatewayOptions {
   /** Directory for sessions' socket directories; made when absent. Short: the whole path has at most 100 bytes. */
   readonly runtimeDir: string;
   readonly log: Logger;
+  /** Keeps what calls were, for people. Not closed here. Default: nothing is kept. */
+  readonly recorder?: FlightRecorder | undefined;
   /** Default: made from what `policy` says. */
   readonly engine?: Engine;
   /** Address of the shared port. Default: 127.0.0.1. */
@@ -126,8 +129,11 @@ class HttpGateway implements Gateway {
   async open(options: SessionOptions): Promise<GatewaySession> {
     const { graceSeconds, runtimeDir } = this.#options;
     const graceMs = graceSeconds === undefined ? undefined : graceSeconds * 1000;
+    const { run_id = null, episode_id, attempt } = options;
+    const { model } = this.#options.policy;
+    const trace = this.#options.recorder?.open({ run_id, episode_id, attempt, model }) ?? noTrace;
     const session = new OpenSession(
-      new EpisodeSession(options, this.#policy),
+      new EpisodeSession(options, this.#policy, trace),
       options,
       { url: this.#url, runtimeDir, graceMs },
       {
@@ -135,6 +141,7 @@ class HttpGateway implements Gateway {
         disposed: (gone) => this.#undisposed.delete(gone),
       },
     );
+    trace.hide(session.bearer);
     await session.listen(this.#listener.handler(session));
     this.#sessions.set(bearerHash(session.bearer), session);
     this.#undisposed.add(session);

@@ -5,6 +5,8 @@ import type { ChatAnswer, ChatCaller, ChatRequest } from './chat.ts';
 export type BudgetStop = 'max_turns' | 'max_tokens' | 'context_overflow' | 'timeout';
 
 export interface SessionOptions {
+  /** Names the run in what is written for people. Default: none. */
+  readonly run_id?: string;
   readonly episode_id: string;
   readonly attempt: number;
   /** Names this attempt: bearer and socket directory derive from it. */

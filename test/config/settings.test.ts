@@ -29,7 +29,7 @@ describe('settings from an empty environment', () => {
   it('are the documented defaults', () => {
     expect(loadSettings({ XDG_STATE_HOME: '/var/state' })).toEqual({
       redis: { url: null, prefix: '{rollpool}' },
-      policy: { urls: [], apiKey: null, model: null, streaming: false },
+      policy: { urls: [], apiKey: null, model: null, streaming: false, replicaCalls: null },
       worker: {
         lanes: null,
         concurrency: { everyLane: null, byLane: {} },
@@ -41,6 +41,7 @@ describe('settings from an empty environment', () => {
       },
       sandbox: { image: null, claudeCli: null, dockerHost: null },
       fleet: { baseUrl: null, apiKey: null, toolMode: 'auto', partialReward: false },
+      trace: { limitBytes: 2 ** 30, maxAgeMs: 7 * 24 * 3_600_000 },
       logLevel: 'info',
       stateDir: '/var/state/rollpool',
       sampling: resolveSampling(),

@@ -15,8 +15,4 @@ export class CallInProgress {
     this.record = record;
     this.signal = signal;
   }
-
-  set lastError(error: Error) {
-    this.record.lastError = error.message;
-  }
 }

@@ -9,6 +9,7 @@ import type { PauseWatch } from '../policy/pause-watch.ts';
 import type { Affinity, ReplicaSet } from '../policy/replica-set.ts';
 import type { Replica } from '../policy/replica.ts';
 import type { PolicyState } from '../policy-state.ts';
+import { noTrace, type EpisodeTrace } from '../recorder/index.ts';
 import type { SessionOptions, SessionStats } from '../session.ts';
 import { answerStop } from './answer-stop.ts';
 import { Budgets, type Spent } from './budgets.ts';
@@ -21,7 +22,7 @@ import { callSeed } from './call-seed.ts';
 import { fitIntoContext, promptUpperBound } from './context-window.ts';
 import { Conversation } from './conversation.ts';
 import { hasImages, refuseRemoteImages } from './images.ts';
-import { RecordedCall } from './recorded-call.ts';
+import { RecordedCall, type CallWatcher } from './recorded-call.ts';
 import { sessionStats } from './session-stats.ts';
 import { UnionClock } from './union-clock.ts';
 
@@ -39,6 +40,11 @@ export class EpisodeSession {
   readonly #options: SessionOptions;
   readonly #policy: PolicyAccess;
   readonly #log: Logger;
+  readonly #trace: EpisodeTrace;
+  readonly #watcher: CallWatcher = {
+    ended: (call) => this.#trace.call(this.#record(call), call),
+    fated: ({ index, fate }) => this.#trace.fate(index, fate ?? 'undelivered'),
+  };
   readonly #conversation = new Conversation();
   readonly #budgets: Budgets;
   readonly #calls: RecordedCall[] = [];
@@ -52,7 +58,9 @@ export class EpisodeSession {
   #firstCallAt: number | null = null;
   #lastReplica: string | null = null;
 
-  constructor(options: SessionOptions, policy: PolicyAccess) {
+  /** `trace`: where what happens is noted for people. Default: nowhere. */
+  constructor(options: SessionOptions, policy: PolicyAccess, trace: EpisodeTrace = noTrace) {
+    this.#trace = trace;
     this.#options = options;
     this.#policy = policy;
     this.#budgets = new Budgets(options.limits);
@@ -108,7 +116,12 @@ export class EpisodeSession {
 
   /** Every call in order of arrival. To be read once the session is closed and nothing can be delivered any more. */
   records(): readonly CallRecord[] {
-    return this.#calls.map((call) => call.record(this.#options.sampling, this.#policy.engine.logprobsMode));
+    this.#trace.end(this.stats());
+    return this.#calls.map((call) => this.#record(call));
+  }
+
+  #record(call: RecordedCall): CallRecord {
+    return call.record(this.#options.sampling, this.#policy.engine.logprobsMode);
   }
 
   #spent(): Spent {
@@ -156,8 +169,10 @@ export class EpisodeSession {
     const { turn_seconds, hold_seconds } = this.#options.limits;
     const { messages, fresh, counted } = this.#conversation.admit(caller.agent_id, request.messages);
     const clock = new CallClock({ turnMs: turn_seconds * 1000, holdMs: hold_seconds * 1000 }, this.#clocks);
-    const record = new RecordedCall(this.#calls.length, caller, fresh, clock);
+    const record = new RecordedCall(this.#calls.length, caller, fresh, clock, this.#watcher);
     this.#calls.push(record);
+    const tools = (request.tools ?? []).map((tool) => tool.function.name);
+    this.#trace.begin({ index: record.index, agent_id: caller.agent_id, role: caller.role, tools });
     this.#policy.pauses.add(clock);
     const signal = AbortSignal.any([caller.signal, this.#closing.signal, clock.signal]);
     return new CallInProgress({ ...request, messages }, counted, record, signal);
@@ -192,7 +207,7 @@ export class EpisodeSession {
           signal: call.signal,
           attempt: (replica, signal) => this.#attempt(call, replica, maxTokens, signal),
           onRetry: (error) => {
-            call.lastError = error;
+            call.record.retried(error);
             this.#log.debug({ call: call.record.index, err: error.message }, 'a model call is tried again');
           },
         });
@@ -311,6 +326,7 @@ export class EpisodeSession {
   /** Ends a call that has no answer; returns what the caller is told. */
   #refusal(error: unknown, record: RecordedCall): unknown {
     const failure = callFailure(error, this.#options.limits, record.lastError);
+    record.error = failure.told instanceof Error ? failure.told.message : String(failure.told);
     record.end(failure.fate);
     if (failure.overflow === true) this.#budgets.met('context_overflow');
     if (failure.infra !== undefined) this.#fail(failure.infra.code, failure.infra.message);

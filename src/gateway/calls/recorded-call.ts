@@ -12,6 +12,25 @@ import type { ChatCaller } from '../chat.ts';
 import type { EngineAnswer } from '../engines/engine.ts';
 import type { CallClock } from './call-clock.ts';
 
+/** A try that failed and was made again. */
+export interface Retry {
+  /** Epoch milliseconds. */
+  readonly at: number;
+  readonly replica: string;
+  readonly error: string;
+}
+
+/** Retries that are kept: the latest say most of a long outage. */
+const retriesKept = 20;
+
+/** Hears of a call what changes after it was made. */
+export interface CallWatcher {
+  /** The policy is done with it. */
+  ended(call: RecordedCall): void;
+  /** It was delivered, or discarded. */
+  fated(call: RecordedCall): void;
+}
+
 /** A call while the episode runs: what its record is made of, filled in as it becomes known. */
 export class RecordedCall {
   readonly index: number;
@@ -30,8 +49,11 @@ export class RecordedCall {
   versionStart: number | null = null;
   versionEnd: number | null = null;
   replica = '';
-  /** The last failure that was tried again, for people. */
-  lastError: string | null = null;
+  /** Failures that were tried again, for people. */
+  readonly retries: Retry[] = [];
+  /** Why it has no answer, for people. */
+  error: string | null = null;
+  readonly #watcher: CallWatcher;
   #heldMs: number | null = null;
   #clientLeft = false;
 
@@ -40,7 +62,9 @@ export class RecordedCall {
     caller: Pick<ChatCaller, 'agent_id' | 'role' | 'foreign'>,
     fresh: readonly ChatMessage[],
     clock: CallClock,
+    watcher: CallWatcher,
   ) {
+    this.#watcher = watcher;
     this.index = index;
     this.caller = { agent_id: caller.agent_id, role: caller.role };
     this.fresh = fresh;
@@ -56,22 +80,39 @@ export class RecordedCall {
     this.fate = fate;
     this.#heldMs = this.clock.heldMs;
     this.endedAt = Date.now();
+    this.#watcher.ended(this);
+  }
+
+  get lastError(): string | null {
+    return this.retries.at(-1)?.error ?? null;
+  }
+
+  /** It is tried again after a failure. */
+  retried(error: Error): void {
+    this.retries.push({ at: Date.now(), replica: this.replica, error: error.message });
+    if (this.retries.length > retriesKept) this.retries.shift();
   }
 
   /** Whether the agent has the whole answer; a replay may still bring what a first delivery did not. */
   delivered(whole: boolean): void {
     if (this.fate !== 'undelivered') return;
-    if (whole) this.fate = 'delivered';
-    else this.#clientLeft = true;
+    if (whole) {
+      this.fate = 'delivered';
+      this.#watcher.fated(this);
+    } else {
+      this.#clientLeft = true;
+    }
   }
 
   superseded(): void {
-    if (this.fate === 'delivered' || this.fate === 'undelivered') this.fate = 'discarded';
+    if (this.fate !== 'delivered' && this.fate !== 'undelivered') return;
+    this.fate = 'discarded';
+    this.#watcher.fated(this);
   }
 
   /** A record of its own for the same call, sampled again because the engine cut its answer short. */
   continuation(index: number): RecordedCall {
-    return new RecordedCall(index, this.caller, [], this.clock);
+    return new RecordedCall(index, this.caller, [], this.clock, this.#watcher);
   }
 
   /** Whether what was sampled stands in no sequence. While an answer is on its way that is not known. */

@@ -1,0 +1,9 @@
+export {
+  createFlightRecorder,
+  noTrace,
+  type EpisodeTrace,
+  type FlightRecorder,
+  type FlightRecorderOptions,
+} from './flight-recorder.ts';
+export { traceDirectory } from './trace-path.ts';
+export { findTraces, readTrace, type Trace, type TracedCall, type TraceFile } from './read-trace.ts';
