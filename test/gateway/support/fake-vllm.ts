@@ -110,6 +110,8 @@ export class FakeVllm implements AsyncDisposable {
   readonly headers: IncomingMessage['headers'][] = [];
   /** Chats whose client went away before an answer. */
   aborted = 0;
+  /** The ids that `/abort_request` was given, as SGLang has it. */
+  readonly abortRequests: string[] = [];
   plays: Play[] = [sample()];
   /** `/tokenize`; 404 when null. */
   tokenize: ((body: Loose) => { count: number; tokens: number[] } | null) | null = null;
@@ -147,7 +149,7 @@ export class FakeVllm implements AsyncDisposable {
     for await (const chunk of request) chunks.push(chunk as Buffer);
     const text = Buffer.concat(chunks).toString();
     const body = text === '' ? null : JSON.parse(text);
-    if (request.url === '/v1/chat/completions') {
+    if (request.url === '/v1/chat/completions' || request.url === '/generate') {
       this.bodies.push(body);
       this.headers.push(request.headers);
       response.on('close', () => {
@@ -155,6 +157,9 @@ export class FakeVllm implements AsyncDisposable {
       });
       const play = this.plays.length > 1 ? this.plays.shift()! : this.plays[0]!;
       await play(request, response, body);
+    } else if (request.url === '/abort_request') {
+      this.abortRequests.push(body.rid);
+      json(response, 200, {});
     } else if (request.url === '/tokenize' && this.tokenize !== null) {
       const counted = this.tokenize(body);
       if (counted === null) json(response, 400, { error: { message: 'template' } });
