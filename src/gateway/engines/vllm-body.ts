@@ -1,4 +1,5 @@
 import type { AssistantMessage, ChatMessage, ToolCall } from '../../contracts/index.ts';
+import { wellFormedJson } from '../well-formed-json.ts';
 import type { EngineRequest } from './engine.ts';
 
 /** Argument strings that were checked once: the same recorded call stands in every later request. */
@@ -7,13 +8,13 @@ const checked = new WeakMap<ToolCall, string>();
 /**
  * The argument string the engine is given for a historical tool call. vLLM parses it before it renders the template
  * and refuses the whole request when that fails (facts: token capture 1.6), so a string that is no JSON object is
- * replaced by `{"raw": <the string>}`. That breaks the prefix, which the certificate shows as `forked`; it never
- * makes a wrong token. An empty string is taken by vLLM as it is.
+ * replaced by `{"raw": <the string>}`, and half a surrogate pair, which the tokenizer refuses, by U+FFFD. That breaks the
+ * prefix, which the certificate shows as `forked`; it never makes a wrong token. An empty string is taken as it is.
  */
 export function historicalArguments(call: ToolCall): string {
   const known = checked.get(call);
   if (known !== undefined) return known;
-  const raw = call.function.arguments;
+  const raw = wellFormedJson(call.function.arguments);
   let usable = raw === '';
   try {
     const value: unknown = JSON.parse(raw);

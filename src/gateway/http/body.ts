@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import zlib from 'node:zlib';
+import { wellFormedJson } from '../well-formed-json.ts';
 import type { RequestLoad } from './session-load.ts';
 
 /** Bytes of a request body, before and after decompression. */
@@ -71,24 +72,10 @@ export async function readBody(
   return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size);
 }
 
-/**
- * Escapes of JSON text: a pair of surrogates, half of one (the group), any other. They are matched one after another,
- * so that a backslash which is itself escaped begins nothing.
- */
-const escapes =
-  /\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(\\u[dD][89a-fA-F][\da-fA-F]{2})|\\./g;
-
-/**
- * A body's JSON. Lone surrogates, which JSON can carry as escapes, become U+FFFD in keys and values: always the same,
- * and the policy can take it (case 37).
- */
+/** A body's JSON, in which lone surrogates are U+FFFD (case 37). */
 export function parseJsonBody(body: Buffer): unknown {
-  const text = body.toString('utf8');
-  const sound = /\\u[dD][89a-fA-F]/.test(text)
-    ? text.replace(escapes, (escape, lone) => (lone === undefined ? escape : '\uFFFD'))
-    : text;
   try {
-    return JSON.parse(sound);
+    return JSON.parse(wellFormedJson(body.toString('utf8')));
   } catch {
     throw new BodyError(400, 'the body is not valid JSON');
   }

@@ -90,6 +90,19 @@ describe('assistant turns in the history', () => {
     expect(vllm.bodies[1].messages[1].tool_calls[0].function.arguments).toBe(raw);
   });
 
+  test('37: half a surrogate that was sampled as an escape ends no later call', async () => {
+    const raw = '{"a":"\\ud83d","b":"\\ud83d\\ude00"}';
+    await using vllm = await FakeVllm.start(sample({ tools: [{ name: 'Edit', arguments: raw }] }), sample());
+    await using opened = await openGateway(vllm.url);
+    const { content } = (await (await messages(opened.session, 'go')).json()) as Loose;
+    await messages(opened.session, [user('go'), assistant(content), user([result(content[0].id, 'ok')])]);
+    const sent = vllm.bodies[1].messages[1].tool_calls[0].function.arguments as string;
+    expect(JSON.parse(sent)).toEqual({ a: '\uFFFD', b: '😀' });
+    expect((await opened.session.finish())[0]!.answer).toMatchObject({
+      tool_calls: [{ function: { arguments: raw } }],
+    });
+  });
+
   test('33: ids are ours, unique and plain whatever the policy gives, and go back as the policy’s own', async () => {
     const same = sample({
       tools: [
