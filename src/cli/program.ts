@@ -12,6 +12,7 @@ import { resultsCommand } from './results.ts';
 import { runCommand } from './run.ts';
 import { Interrupted } from './shutdown.ts';
 import { statusCommand } from './status.ts';
+import { traceCommand } from './trace.ts';
 import { workerCommand } from './worker.ts';
 
 const afterHelp = `
@@ -47,6 +48,7 @@ function createProgram(): Command {
     resultsCommand(),
     statusCommand(),
     cancelCommand(),
+    traceCommand(),
     policyCommand(),
     localFleetCommand(),
     reapCommand(),

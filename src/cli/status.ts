@@ -1,9 +1,11 @@
 import { Command } from 'commander';
 import Table from 'cli-table3';
+import { createControl, type PolicyRecord } from '../queue/control/index.ts';
 import type { RunStatus } from '../queue/index.ts';
 import { BadUse } from './bad-use.ts';
 import { openQueue } from './context.ts';
 import { settingsOf } from './options.ts';
+import { printable } from './printable.ts';
 
 function runRow(run: RunStatus): (string | number)[] {
   const { episodes } = run;
@@ -18,6 +20,14 @@ function runRow(run: RunStatus): (string | number)[] {
     run.reward_mean === null ? '-' : run.reward_mean.toFixed(3),
     run.sampled_tokens,
   ];
+}
+
+/** What a trainer last said of the policy; null when none ever did. */
+function policyLine(policy: PolicyRecord): string | null {
+  if (policy.revision === 0) return null;
+  const own = Object.entries(policy.replicas).map(([replica, version]) => `${replica} ${version}`);
+  const version = `policy version ${policy.version ?? 'unknown'}${own.length > 0 ? ` (${own.join(', ')})` : ''}`;
+  return `${printable(version)}${policy.paused ? ', paused: model calls wait' : ''}\n`;
 }
 
 export function statusCommand(): Command {
@@ -36,9 +46,13 @@ export function statusCommand(): Command {
         if (run === null) throw new BadUse(`there is no run ${runId}`);
         runs = [run];
       }
-      const [lanes, workers] = await Promise.all([queue.laneCounts(), queue.listWorkers()]);
+      const [lanes, workers, policy] = await Promise.all([
+        queue.laneCounts(),
+        queue.listWorkers(),
+        createControl(queue).policy(),
+      ]);
       if (flags.json === true) {
-        process.stdout.write(`${JSON.stringify({ runs, lanes, workers })}\n`);
+        process.stdout.write(`${JSON.stringify({ runs, lanes, workers, policy })}\n`);
         return;
       }
       const table = (head: string[], rows: (string | number)[][]): void => {
@@ -57,6 +71,7 @@ export function statusCommand(): Command {
         ['lane', 'waiting', 'active', 'delayed'],
         lanes.map((lane) => [lane.lane, lane.waiting, lane.active, lane.delayed]),
       );
+      process.stdout.write(policyLine(policy) ?? '');
       if (workers.length === 0) process.stdout.write('no workers\n');
       else {
         table(

@@ -1,0 +1,125 @@
+import type { Trace, TracedCall } from '../gateway/index.ts';
+import { printable } from './printable.ts';
+
+type Message = NonNullable<TracedCall['call']>['new_messages'][number];
+
+function clock(at: number): string {
+  return new Date(at).toISOString();
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(2)} s`;
+}
+
+/** Lines of a text, each after `margin`. */
+function block(text: string, margin: string): string[] {
+  return printable(text)
+    .split('\n')
+    .map((line) => `${margin}${line}`.trimEnd());
+}
+
+function textOf(content: unknown): string {
+  if (typeof content === 'string') return content;
+  if (content === null || content === undefined) return '';
+  if (!Array.isArray(content)) return JSON.stringify(content);
+  return content
+    .map((part: unknown) => {
+      const { text } = (typeof part === 'object' && part !== null ? part : {}) as { text?: unknown };
+      return typeof text === 'string' ? text : JSON.stringify(part);
+    })
+    .join('\n');
+}
+
+function messageLines(message: Message | null, arrow: string): string[] {
+  // Where a list was cut its middle is a text.
+  if (message === null || typeof message !== 'object')
+    return message === null ? [] : [`  ${String(message)}`];
+  const lines: string[] = [];
+  const {
+    role,
+    content,
+    reasoning,
+    tool_calls: calls,
+  } = message as {
+    role: string;
+    content?: unknown;
+    reasoning?: string;
+    tool_calls?: readonly { function?: { name?: string; arguments?: string } }[];
+  };
+  if (reasoning !== undefined)
+    lines.push(`  ${arrow} ${printable(role)}, reasoning`, ...block(reasoning, '      '));
+  const text = textOf(content);
+  if (text !== '' || calls === undefined)
+    lines.push(`  ${arrow} ${printable(role)}`, ...block(text, '      '));
+  for (const call of calls ?? []) {
+    const { name = '?', arguments: given = '' } = call.function ?? {};
+    lines.push(`  ${arrow} ${printable(role)} calls ${printable(name)}`, ...block(given, '      '));
+  }
+  return lines;
+}
+
+function versions(from: number | null, to: number | null): string {
+  if (from === to) return from === null ? 'version unknown' : `version ${from}`;
+  return `version ${from ?? '?'} to ${to ?? '?'}`;
+}
+
+/** One call for people. `since`: when the episode began. */
+export function callLines({ begin, call }: TracedCall, since: number): string[] {
+  const head = call ?? begin;
+  if (head === null) return [];
+  const at = call?.started_at ?? begin?.at ?? since;
+  const who = head.agent_id === head.role ? head.role : `${head.role} ${head.agent_id}`;
+  const title = printable(`call ${head.call}  ${who}  +${seconds(at - since)}`);
+  const tools = begin?.tools === undefined ? [] : block(`tools: ${begin.tools.join(', ') || 'none'}`, '  ');
+  if (call === null) return [`${title}  in flight: nothing more is known of it`, ...tools];
+  const held = call.held_ms > 0 ? ` (${seconds(call.held_ms)} of it held)` : '';
+  const sampled = call.usage?.completion_tokens ?? call.token_ids;
+  const facts = [
+    call.replica === '' ? 'no replica' : call.replica,
+    versions(call.version_start, call.version_end),
+    `prompt ${call.usage?.prompt_tokens ?? call.prompt_token_ids ?? '?'} tokens`,
+    `sampled ${sampled ?? 'none'} of ${call.max_tokens}`,
+    `ids ${call.token_ids ?? 'missing'}, logprobs ${call.logprobs ?? 'missing'}`,
+    `finish ${call.finish_reason ?? 'none'}`,
+  ];
+  const marks = [...call.reasons, ...call.notes];
+  return [
+    `${title}  ${call.fate}  ${seconds(call.ended_at - call.started_at)}${held}`,
+    ...tools,
+    ...block(facts.join(' · '), '  '),
+    ...(marks.length > 0 ? block(`marks: ${marks.join(', ')}`, '  ') : []),
+    ...call.retries.flatMap((retry) =>
+      block(`tried again at +${seconds(retry.at - since)} after: ${retry.error}`, '  ! '),
+    ),
+    ...(call.error === null ? [] : block(call.error, '  ! ')),
+    ...call.new_messages.flatMap((message) => messageLines(message, '>')),
+    ...messageLines(call.answer, '<'),
+  ];
+}
+
+/** One attempt for people. */
+export function tracePage(trace: Trace, name: { readonly run: string; readonly episode: string }): string {
+  const { episode, end } = trace;
+  const first = trace.calls[0];
+  const since = episode?.at ?? first?.call?.started_at ?? first?.begin?.at ?? 0;
+  const lines = [
+    `episode ${episode?.episode_id ?? name.episode}  attempt ${trace.attempt}  run ${episode?.run_id ?? name.run}`,
+    `${clock(since)}  worker ${episode?.worker ?? 'unknown'}  pid ${episode?.pid ?? 'unknown'}  model ${episode?.model ?? 'unknown'}`,
+  ].map(printable);
+  for (const call of trace.calls) lines.push('', ...callLines(call, since));
+  lines.push('');
+  if (trace.cut) lines.push('the trace was full: further calls stand nowhere');
+  if (trace.damaged > 0) lines.push(`lines that cannot be read: ${trace.damaged}`);
+  if (end === null) {
+    lines.push('no end: the episode still runs, or its worker was killed');
+  } else {
+    const { stats, failure } = end;
+    lines.push(
+      `end at +${seconds(end.at - since)}: ${stats.calls} calls, ${stats.completion_tokens} tokens sampled, ` +
+        `${stats.discarded_tokens} of them lost, ${seconds(stats.model_ms)} of the policy, ${seconds(stats.hold_ms)} held` +
+        `${stats.budget === null ? '' : `, budget ${stats.budget}`}`,
+    );
+    if (failure !== null) lines.push(...block(`failure ${failure.code}: ${failure.message}`, '! '));
+  }
+  return `${lines.join('\n')}\n`;
+}
