@@ -8,6 +8,7 @@ interface PolicyFlags extends Record<string, unknown> {
   readonly scripts: string;
   readonly port: number;
   readonly host: string;
+  readonly engine: 'vllm' | 'sglang';
   readonly template: TemplateName;
   readonly seed?: number;
   readonly latencyMs: number;
@@ -21,12 +22,15 @@ interface PolicyFlags extends Record<string, unknown> {
 export function policyCommand(): Command {
   return withSettings(new Command('policy'), 'logLevel')
     .description(
-      "serve a scripted policy over vLLM's wire, for demos and tests without a GPU (docs/policy.md)",
+      "serve a scripted policy over vLLM's or SGLang's wire, for demos and tests without a GPU (docs/policy.md)",
     )
     .requiredOption('--scripts <file>', 'JSON file of the scripts it plays (docs/policy.md)')
     .option('--model <name>', 'model name it serves (default: ROLLPOOL_MODEL, else scripted)')
     .option('--port <n>', '0 takes a free one', wholeNumber(0, 65_535), 0)
     .option('--host <address>', 'where it listens', '127.0.0.1')
+    .addOption(
+      new Option('--engine <name>', 'whose wire it speaks').choices(['vllm', 'sglang']).default('vllm'),
+    )
     .addOption(
       new Option('--template <name>', 'chat template').choices(['plain', 'hostile']).default('plain'),
     )
@@ -49,6 +53,7 @@ export function policyCommand(): Command {
         scripts,
         port: flags.port,
         host: flags.host,
+        engine: flags.engine,
         template: flags.template,
         latencyMs: flags.latencyMs,
         tokenMs: flags.tokenMs,

@@ -164,3 +164,19 @@ export function newAnswer(
     showReasoning: shown,
   };
 }
+
+/** The same answer, aborted half-way: what an engine gives for a call that it was told to end. */
+export function abortAnswer(answer: Answer): Answer {
+  const choices = answer.choices.map((choice): AnswerChoice => {
+    const steps = choice.steps.slice(0, Math.ceil(choice.steps.length / 2));
+    const message = assemble(steps.map(({ step }) => step));
+    return { ...choice, steps, message, streamed: message, engineFinish: 'abort', stopString: null };
+  });
+  const completion = choices.reduce((sum, { steps }) => sum + steps.length, 0);
+  const { prompt_tokens: prompt } = answer.usage;
+  return {
+    ...answer,
+    choices,
+    usage: { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion },
+  };
+}

@@ -41,7 +41,7 @@ export async function answerChat(
 }
 
 /** The faults that leave no answer. Resolves when there is none of them, or when the client gave up. */
-async function failFirst(
+export async function failFirst(
   response: ServerResponse,
   faults: readonly Fault[],
   left: AbortSignal,
@@ -81,10 +81,19 @@ async function giveWhole(
   left: AbortSignal,
 ): Promise<void> {
   if (!(await pause(tokenMs * answer.usage.completion_tokens, left))) return;
+  await sendWhole(response, toJson(unaryBody(answer, chat)), faults, left);
+}
+
+/** Sends a whole answer, or as much of it as the faults leave. */
+export async function sendWhole(
+  response: ServerResponse,
+  text: string,
+  faults: readonly Fault[],
+  left: AbortSignal,
+): Promise<void> {
   if (faultOf(faults, 'stream_error') !== undefined) {
     throw new Refusal(500, 'Internal server error', 'InternalServerError');
   }
-  const text = toJson(unaryBody(answer, chat));
   if (faultOf(faults, 'die') !== undefined) {
     response.writeHead(200, {
       'content-type': 'application/json',
@@ -115,7 +124,9 @@ async function streamAnswer(
   let sent = 0;
   for (const chunk of streamChunks(answer, chat)) {
     if (sent === half && die) {
-      response.destroy();
+      // Not before what was written is on its way: a blank line says nothing in an event stream.
+      response.write('\n', () => response.destroy());
+      await gone(left);
       return;
     }
     if (sent === half && error) {

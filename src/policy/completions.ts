@@ -7,7 +7,14 @@ import type { WeightedWriting } from './distribution.ts';
 import type { Fault } from './faults.ts';
 import { generate } from './generation.ts';
 import { Random } from './hashing.ts';
-import { badRequest, maxTokensTooLarge, promptTooLong } from './refusal.ts';
+import { prefixOf } from './prompt-reader.ts';
+import {
+  badRequest,
+  maxTokensTooLarge,
+  promptTooLong,
+  sglangPromptTooLong,
+  sglangTotalTooLong,
+} from './refusal.ts';
 import type { SampleLog } from './sample-log.ts';
 import type { SamplingSettings } from './sampler.ts';
 import type { Script } from './script-schema.ts';
@@ -16,6 +23,8 @@ import { findScript, walkScript, type ScriptState, type TurnOption } from './scr
 import type { TurnMemory } from './turn-memory.ts';
 
 export interface CompletionSettings {
+  /** Whose words refusals have. */
+  readonly engine: 'vllm' | 'sglang';
   readonly model: string;
   readonly scripts: readonly Script[];
   readonly template: TemplateName;
@@ -84,11 +93,17 @@ function samplingOf(request: ChatRequestBody): SamplingSettings {
   };
 }
 
-function maxTokensOf(request: ChatRequestBody, prompt: number, limit: number): number {
-  if (prompt >= limit) throw promptTooLong(prompt, limit);
+function maxTokensOf(
+  request: ChatRequestBody,
+  prompt: number,
+  limit: number,
+  engine: CompletionSettings['engine'],
+): number {
+  const sglang = engine === 'sglang';
+  if (prompt >= limit) throw (sglang ? sglangPromptTooLong : promptTooLong)(prompt, limit);
   const asked = request.max_completion_tokens ?? request.max_tokens;
   if (asked === null || asked === undefined) return limit - prompt;
-  if (asked + prompt > limit) throw maxTokensTooLarge(asked, prompt, limit);
+  if (asked + prompt > limit) throw (sglang ? sglangTotalTooLong : maxTokensTooLarge)(asked, prompt, limit);
   return asked;
 }
 
@@ -115,12 +130,20 @@ export class Completions {
     return new Random(`server ${this.#settings.seed} ${place} ${count}`);
   }
 
-  /** Throws `Refusal`. */
-  sample(request: ChatRequestBody, faults: readonly Fault[], requestId: string | undefined): Answer {
-    const { template, memory, maxModelLen, splitRate, logprobsMode, model } = this.#settings;
+  /** `promptIds`: the prompt, where it was given as ids; the request's messages are then what it says. Throws `Refusal`. */
+  sample(
+    request: ChatRequestBody,
+    faults: readonly Fault[],
+    requestId: string | undefined,
+    promptIds?: Int32Array,
+  ): Answer {
+    const { template, memory, maxModelLen, splitRate, logprobsMode, model, engine } = this.#settings;
     const tools = request.tool_choice === 'none' ? [] : (request.tools ?? []);
-    const prompt = renderPrompt(request.messages, request.tools ?? [], { template, memory });
-    const maxTokens = maxTokensOf(request, prompt.ids.length, maxModelLen);
+    const prompt =
+      promptIds === undefined
+        ? renderPrompt(request.messages, request.tools ?? [], { template, memory })
+        : { ids: promptIds, prefix: prefixOf(promptIds) };
+    const maxTokens = maxTokensOf(request, prompt.ids.length, maxModelLen, engine);
     const state = stateOf(request, this.#settings.scripts);
     const options = allowed(state.options, request.tool_choice);
     const writings = writingsOf(options);

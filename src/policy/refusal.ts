@@ -12,6 +12,12 @@ export class Refusal extends Error {
     this.param = param;
   }
 
+  /** As SGLang's OpenAI routes write it. */
+  flatBody(): unknown {
+    const { message, type, param, status: code } = this;
+    return { object: 'error', message, type, param, code };
+  }
+
   body(): unknown {
     return { error: { message: this.message, type: this.type, param: this.param, code: this.status } };
   }
@@ -47,5 +53,20 @@ export function maxTokensTooLarge(maxTokens: number, prompt: number, limit: numb
       `${limit} tokens and your request has ${prompt} input tokens (${maxTokens} > ${limit} - ${prompt}). ` +
       `(parameter=max_tokens, value=${maxTokens})`,
     'max_tokens',
+  );
+}
+
+/** SGLang's words, of its tokenizer manager. */
+export function sglangPromptTooLong(prompt: number, limit: number): Refusal {
+  return badRequest(
+    `The input (${prompt} tokens) is longer than the model's context length (${limit} tokens).`,
+  );
+}
+
+export function sglangTotalTooLong(maxTokens: number, prompt: number, limit: number): Refusal {
+  return badRequest(
+    `Requested token count exceeds the model's maximum context length of ${limit} tokens. You requested a total of ` +
+      `${maxTokens + prompt} tokens: ${prompt} tokens from the input messages and ${maxTokens} tokens for the completion. ` +
+      'Please reduce the number of tokens in the input messages or the completion to fit within the limit.',
   );
 }

@@ -9,14 +9,17 @@ import { renderPrompt, type TemplateName } from './chat-template.ts';
 import { Completions } from './completions.ts';
 import { FaultQueue, type FaultInput } from './faults.ts';
 import { readJson, sendJson } from './http-exchange.ts';
-import { Refusal, badRequest, unknownModel } from './refusal.ts';
+import { Refusal, badRequest, malformed, unknownModel } from './refusal.ts';
 import { SampleLog, type SampledCall } from './sample-log.ts';
 import type { Script } from './script-schema.ts';
+import { SglangRoutes } from './sglang-route.ts';
 import { decodeTokens, encodeWithSpecials, isToken } from './tokenizer.ts';
 import { TurnMemory } from './turn-memory.ts';
 
 export interface ScriptedPolicyOptions {
   readonly scripts: readonly Script[];
+  /** Whose wire it speaks. Default: `vllm`. */
+  readonly engine?: 'vllm' | 'sglang';
   /** Default: `plain`. */
   readonly template?: TemplateName;
   /** Default: a free port. */
@@ -62,6 +65,8 @@ export interface ScriptedPolicy extends AsyncDisposable {
   /** Adds faults for the next chat calls. */
   fault(faults: FaultInput | readonly FaultInput[]): void;
   clearFaults(): void;
+  /** The ids of calls that clients aborted by `/abort_request` (SGLang). */
+  aborts(): readonly string[];
 }
 
 /** The engine release whose wire this server imitates. */
@@ -74,6 +79,8 @@ class Routes {
   readonly #template: { readonly template: TemplateName; readonly memory: TurnMemory };
   readonly #maxModelLen: number;
   readonly #apiKey: string | undefined;
+  /** null: the wire is vLLM's. */
+  readonly #sglang: SglangRoutes | null;
   readonly #created = Math.floor(Date.now() / 1000);
 
   constructor(
@@ -81,7 +88,9 @@ class Routes {
     template: { readonly template: TemplateName; readonly memory: TurnMemory },
     maxModelLen: number,
     apiKey: string | undefined,
+    sglang: SglangRoutes | null,
   ) {
+    this.#sglang = sglang;
     this.#options = options;
     this.#template = template;
     this.#maxModelLen = maxModelLen;
@@ -95,7 +104,9 @@ class Routes {
       sendJson(response, 401, JSON.stringify({ error: 'Unauthorized' }));
       return;
     }
-    switch (`${request.method} ${path}`) {
+    const route = `${request.method} ${path}`;
+    if (this.#sglang !== null && (await this.#sglang.serve(route, request, response))) return;
+    switch (route) {
       case 'POST /v1/chat/completions':
         return answerChat(await readJson(request), request, response, this.#options);
       case 'GET /v1/models':
@@ -137,7 +148,7 @@ class Routes {
       id: model,
       object: 'model',
       created: this.#created,
-      owned_by: 'vllm',
+      owned_by: this.#sglang === null ? 'vllm' : 'sglang',
       root: model,
       parent: null,
     };
@@ -146,6 +157,9 @@ class Routes {
 
   #tokenize(body: unknown): unknown {
     const request = parseTokenizeRequest(body);
+    if (this.#sglang !== null && !('prompt' in request)) {
+      throw malformed("[{'type': 'missing', 'loc': ('body', 'prompt'), 'msg': 'Field required'}]");
+    }
     this.#checkModel(request.model);
     const tokens =
       'prompt' in request && typeof request.prompt === 'string'
@@ -173,6 +187,7 @@ class Routes {
 
 async function respond(
   routes: Routes,
+  sglang: boolean,
   log: Logger,
   request: IncomingMessage,
   response: ServerResponse,
@@ -185,7 +200,7 @@ async function respond(
       error instanceof Refusal ? error : new Refusal(500, 'Internal server error', 'InternalServerError');
     if (!(error instanceof Refusal)) log.error({ err: error, path: request.url }, 'policy: a request failed');
     if (response.headersSent) response.destroy();
-    else sendJson(response, refusal.status, JSON.stringify(refusal.body()));
+    else sendJson(response, refusal.status, JSON.stringify(sglang ? refusal.flatBody() : refusal.body()));
   }
   const ms = Math.round(performance.now() - started);
   log.debug(
@@ -214,7 +229,7 @@ function openLog(options: ScriptedPolicyOptions): SampleLog {
   }
 }
 
-/** Starts a scripted policy: a vLLM-compatible server that plays scripts. See docs/policy.md. Throws `PolicyStartError`. */
+/** Starts a scripted policy: a server that speaks vLLM's or SGLang's wire and plays scripts. See docs/policy.md. Throws `PolicyStartError`. */
 export async function startScriptedPolicy(options: ScriptedPolicyOptions): Promise<ScriptedPolicy> {
   const host = options.host ?? '127.0.0.1';
   const model = options.model ?? 'scripted';
@@ -225,7 +240,9 @@ export async function startScriptedPolicy(options: ScriptedPolicyOptions): Promi
   const samples = openLog(options);
   const faults = new FaultQueue();
   if (options.faults !== undefined) faults.add(options.faults);
+  const engine = options.engine ?? 'vllm';
   const completions = new Completions({
+    engine,
     model,
     scripts: options.scripts,
     template,
@@ -238,9 +255,12 @@ export async function startScriptedPolicy(options: ScriptedPolicyOptions): Promi
   });
   const { latencyMs = 0, tokenMs = 0 } = options;
   const chat = { completions, faults, model, latencyMs, tokenMs };
-  const routes = new Routes(chat, { template, memory }, maxModelLen, options.apiKey);
+  const sglang = engine === 'sglang' ? new SglangRoutes(chat) : null;
+  const routes = new Routes(chat, { template, memory }, maxModelLen, options.apiKey, sglang);
   const log = options.log ?? silentLogger;
-  const server = createServer((request, response) => void respond(routes, log, request, response));
+  const server = createServer(
+    (request, response) => void respond(routes, sglang !== null, log, request, response),
+  );
   // Clients hold their connections; nothing here is exposed to strangers who would let them idle.
   server.keepAliveTimeout = 75_000;
   server.requestTimeout = 0;
@@ -259,6 +279,7 @@ export async function startScriptedPolicy(options: ScriptedPolicyOptions): Promi
     samples: () => samples.all(),
     fault: (more) => faults.add(more),
     clearFaults: () => faults.clear(),
+    aborts: () => sglang?.aborts ?? [],
     async [Symbol.asyncDispose]() {
       if (!server.listening) return;
       const closed = once(server, 'close');
