@@ -1,0 +1,38 @@
+// The fake policy of bench/gateway, in a process of its own: answers at once, by the size of what it is asked.
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { answerBody, answerChunks, shapes, type Size } from './gateway-bodies.ts';
+
+const answers = { large: answerBody('large'), small: answerBody('small') };
+const streams = { large: answerChunks('large'), small: answerChunks('small') };
+
+const server = createServer({ keepAliveTimeout: 600_000 }, (request, response) => {
+  let bytes = 0;
+  let tail = '';
+  request.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    tail = chunk.subarray(-40).toString();
+  });
+  request.on('end', () => {
+    if (request.method !== 'POST') {
+      response
+        .writeHead(200, { 'content-type': 'application/json' })
+        .end('{"data":[{"id":"bench","object":"model"}]}');
+      return;
+    }
+    const size: Size =
+      bytes > (shapes.small.requestBytes + shapes.large.requestBytes) / 2 ? 'large' : 'small';
+    if (tail.includes('"stream":true')) {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      for (const chunk of streams[size]) response.write(chunk);
+      response.end();
+    } else {
+      response.writeHead(200, { 'content-type': 'application/json', 'content-length': answers[size].length });
+      response.end(answers[size]);
+    }
+  });
+});
+server.listen(0, '127.0.0.1', () => {
+  process.send?.({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+});
+process.once('disconnect', () => process.exit());

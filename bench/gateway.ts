@@ -1,0 +1,200 @@
+// What the gateway costs, against a direct client and against a minimal http + undici proxy, in one run.
+//   npm run build && node dist/bench/gateway.js [cpu] [latency] [stream] [peers]      (all of them by default)
+// The policy is a fake in a process of its own that answers at once; every server has a process of its own. A large call
+// has 60 KB, 2,000 sampled tokens and 15,000 prompt ids (the answer is 320 KB), a small one 4 KB and 50 tokens.
+// Peers are installed from their packages into BENCH_PEERS (default: a temporary directory); what does not come up is said.
+// Memory of waiting calls: bench/waiting.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Pool } from 'undici';
+import { anthropicRequest, openaiRequest, shapes, type Size } from './gateway-bodies.ts';
+import {
+  burst,
+  call,
+  callsPerCore,
+  heard,
+  median,
+  quantile,
+  start,
+  steady,
+  type Target,
+} from './gateway-load.ts';
+import { eachPeer } from './gateway-peers.ts';
+
+const asked = process.argv.slice(2);
+const wants = (phase: string): boolean => asked.length === 0 || asked.includes(phase);
+const rounds = 5;
+/** Calls of one session: an episode's. */
+const perSession = 25;
+const sizes: readonly Size[] = ['large', 'small'];
+
+await using upstream = await start('gateway-upstream.js');
+await using proxy = await start('gateway-proxy.js', upstream.url);
+await using gateway = await start('gateway-process.js', upstream.url);
+const pools = [upstream, proxy, gateway].map(
+  ({ url }) => new Pool(url, { headersTimeout: 0, bodyTimeout: 0 }),
+);
+const [upstreamPool, proxyPool, gatewayPool] = pools as [Pool, Pool, Pool];
+const json = { 'content-type': 'application/json' };
+
+/** Made before they are measured: the client's own work is no part of anybody's time. */
+function prepared(make: (turn: number) => Buffer): (call: number) => Buffer {
+  const bodies = Array.from({ length: 64 }, (_item, turn) => make(turn));
+  return (number) => bodies[number % bodies.length]!;
+}
+
+const direct = (size: Size, stream = false): Target => ({
+  name: 'direct',
+  pid: upstream.child.pid!,
+  pool: upstreamPool,
+  path: '/v1/chat/completions',
+  headers: json,
+  body: prepared((turn) => openaiRequest(size, turn, stream)),
+});
+
+const minimal = (size: Size): Target => ({
+  name: 'minimal proxy',
+  pid: proxy.child.pid!,
+  pool: proxyPool,
+  path: '/v1/messages',
+  headers: json,
+  body: prepared((turn) => anthropicRequest(size, turn)),
+});
+
+/** The gateway with fresh sessions for `calls` calls, asked as the CLI asks, or as an OpenAI client does. */
+async function through(
+  size: Size,
+  calls: number,
+  kind: 'cli' | 'cli stream' | 'openai' = 'cli',
+): Promise<Target> {
+  gateway.child.send({ sessions: Math.ceil(calls / perSession) });
+  const { bearers } = await heard<{ bearers: string[] }>(gateway.child);
+  let made = 0;
+  const openai = kind === 'openai';
+  return {
+    name: 'gateway',
+    pid: gateway.child.pid!,
+    pool: gatewayPool,
+    path: openai ? '/v1/chat/completions' : '/v1/messages?beta=true',
+    get headers() {
+      const bearer = bearers[Math.floor(made++ / perSession) % bearers.length]!;
+      const cli = { 'user-agent': 'claude-cli/2.1.332 (external, cli)', 'x-claude-code-session-id': bearer };
+      return { ...json, authorization: `Bearer ${bearer}`, ...(openai ? {} : cli) };
+    },
+    body: prepared((turn) =>
+      openai ? openaiRequest(size, turn) : anthropicRequest(size, turn, kind === 'cli stream'),
+    ),
+  };
+}
+
+const row = (what: string, figures: string): void => console.log(`${what.padEnd(44)} ${figures}`);
+const ms = (value: number): string => `${value.toFixed(2)} ms`;
+
+for (const size of sizes) {
+  await burst(minimal(size), 100, 4);
+  await burst(await through(size, 100), 100, 4);
+  await burst(direct(size), 50, 4);
+}
+
+if (wants('cpu')) {
+  for (const size of sizes) {
+    const count = size === 'large' ? 100 : 500;
+    const taken: { proxy: number; gateway: number; ratio: number }[] = [];
+    for (let round = 0; round < rounds; round++) {
+      const base = await burst(minimal(size), count, 4);
+      const ours = await burst(await through(size, count), count, 4);
+      taken.push({ proxy: base, gateway: ours, ratio: ours / base });
+    }
+    row(
+      `CPU a call, ${size}`,
+      `${ms(median(taken.map((each) => each.gateway)))} against the proxy's ${ms(median(taken.map((each) => each.proxy)))}: ` +
+        `${median(taken.map(({ ratio }) => ratio)).toFixed(2)}${size === 'large' ? ' (limit 1.2)' : ''}`,
+    );
+  }
+}
+
+if (wants('latency')) {
+  for (const size of sizes) {
+    const times = { direct: [] as number[], proxy: [] as number[], gateway: [] as number[] };
+    for (let round = 0; round < rounds; round++) {
+      for (const [name, target] of [
+        ['direct', direct(size)],
+        ['proxy', minimal(size)],
+        ['gateway', await through(size, 60)],
+      ] as const) {
+        times[name].push(...(await steady(target, 20, 60)).map(({ end }) => end));
+      }
+    }
+    const added = (name: 'proxy' | 'gateway', part: number): number =>
+      quantile(times[name], part) - quantile(times.direct, part);
+    row(
+      `added at 20 calls a second, ${size}`,
+      `median ${ms(added('gateway', 0.5))} against the proxy's ${ms(added('proxy', 0.5))}: ` +
+        `${(added('gateway', 0.5) / added('proxy', 0.5)).toFixed(2)}; p99 ${ms(added('gateway', 0.99))} against ${ms(added('proxy', 0.99))}` +
+        (size === 'large' ? ' (limit 1.2)' : ' (limits: median 2.2 ms, p99 5 ms)'),
+    );
+  }
+}
+
+if (wants('stream')) {
+  // The gateway asks for whole answers and tells them as events: its stream is compared by the tokens it brings.
+  const tokens = shapes.large.sampledIds;
+  const rate = { direct: [] as number[], gateway: [] as number[] };
+  const first = { direct: [] as number[], gateway: [] as number[] };
+  let events = 0;
+  for (let round = 0; round < rounds; round++) {
+    for (let number = 0; number < 10; number++) {
+      rate.direct.push((tokens * 1000) / (await call(direct('large', true), number)).end);
+    }
+    const streamed = await through('large', 10, 'cli stream');
+    for (let number = 0; number < 10; number++) {
+      const answer = await call(streamed, number + round * 10);
+      events = answer.events;
+      rate.gateway.push((tokens * 1000) / answer.end);
+    }
+    first.direct.push(...(await steady(direct('small'), 20, 40)).map((answer) => answer.first));
+    first.gateway.push(
+      ...(await steady(await through('small', 40, 'cli stream'), 20, 40)).map((answer) => answer.first),
+    );
+  }
+  row(
+    'tokens a second to a streaming agent',
+    `${median(rate.gateway).toFixed(0)} (in ${events} events, replayed) against ${median(rate.direct).toFixed(0)} read directly (an event each): ` +
+      `${(median(rate.gateway) / median(rate.direct)).toFixed(2)} (limit 0.5)`,
+  );
+  row(
+    'added to the first byte of a stream, small',
+    `median ${ms(median(first.gateway) - median(first.direct))} against a direct call's whole answer`,
+  );
+}
+
+if (wants('peers')) {
+  const seconds = 4;
+  const ours = new Map<Size, number>();
+  for (const size of sizes) {
+    ours.set(size, await callsPerCore(await through(size, 5_000, 'openai'), seconds, 8));
+    row(`calls a second of CPU, ${size}`, `${ours.get(size)!.toFixed(0)}`);
+  }
+  const given = process.env['BENCH_PEERS'];
+  const directory = given ?? (await mkdtemp(join(tmpdir(), 'rp-bench-peers-')));
+  await eachPeer(
+    directory,
+    upstream.url,
+    async (name, peer) => {
+      for (const size of sizes) {
+        const target = { ...peer(size), body: prepared(peer(size).body) };
+        await callsPerCore(target, 2, 8);
+        const theirs = await callsPerCore(target, seconds, 8);
+        row(
+          `  ${name}, ${size}`,
+          `${theirs.toFixed(0)}: the gateway makes ${(ours.get(size)! / theirs).toFixed(1)} times as many`,
+        );
+      }
+    },
+    (name, reason) => row(`  ${name}`, `did not run: ${reason}`),
+  );
+  if (given === undefined) await rm(directory, { recursive: true, force: true });
+}
+
+await Promise.all(pools.map((pool) => pool.destroy()));
