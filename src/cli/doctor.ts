@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { fleetProviderOf } from '../../workers/lanes.ts';
-import { probePolicy } from '../gateway/index.ts';
+import { probePolicy, type PolicyProbe } from '../gateway/index.ts';
 import { probePython } from '../local-fleet/index.ts';
 import { createLogger } from '../observe/index.ts';
 import { connectFailFast } from '../queue/index.ts';
@@ -77,7 +77,9 @@ async function redis(settings: Settings): Promise<Finding[]> {
 }
 
 async function policy(settings: Settings): Promise<Finding[]> {
-  const { urls, apiKey, model } = settings.policy;
+  const { urls, apiKey, model, streaming } = settings.policy;
+  // SGLang is never asked to stream.
+  const streams = ({ engine }: PolicyProbe): boolean => streaming && engine !== 'sglang';
   if (urls.length === 0) {
     return [
       { what: 'policy', verdict: 'missing', says: 'none was named: ROLLPOOL_POLICY_URL or --policy-url' },
@@ -86,7 +88,8 @@ async function policy(settings: Settings): Promise<Finding[]> {
   const findings = urls.map(async (url) =>
     look(`policy ${url}`, async () => {
       const probe = await probePolicy({ url, apiKey: apiKey ?? undefined, model });
-      const complete = probe.ids && probe.prompt_ids && probe.logprobs;
+      const complete =
+        probe.ids && probe.prompt_ids && probe.logprobs && (!streams(probe) || probe.streaming_ids);
       const has = (yes: boolean, name: string): string => `${name} ${yes ? 'yes' : 'NO'}`;
       return [
         {
@@ -97,6 +100,7 @@ async function policy(settings: Settings): Promise<Finding[]> {
             has(probe.ids, 'token ids'),
             has(probe.prompt_ids, 'prompt ids'),
             has(probe.logprobs, 'logprobs'),
+            ...(streams(probe) ? [has(probe.streaming_ids, 'ids while it streams')] : []),
             `logprobs mode ${probe.logprobs_mode}`,
             has(probe.tools, 'tools'),
             ...(probe.missing_flags.length > 0 ? [`start it with: ${probe.missing_flags.join(' ')}`] : []),

@@ -1,6 +1,15 @@
 import { describe, expect, test } from 'vitest';
 import { probePolicy } from '../../src/gateway/probe.ts';
 import { startScriptedPolicy } from '../../src/policy/index.ts';
+import {
+  said,
+  sglangChat,
+  sglangChatMeta,
+  speak,
+  vllmStreamed,
+  vllmUnary,
+  type Said,
+} from './engines/support/mouths.ts';
 import { completion, FakeVllm, fault, json, type Loose, type Play } from './support/fake-vllm.ts';
 
 describe('the probe of a policy', () => {
@@ -49,6 +58,58 @@ describe('the probe of a policy', () => {
       '--logprobs-mode processed_logprobs',
       expect.stringMatching(/^--enable-auto-tool-choice --tool-call-parser/),
     ]);
+  });
+
+  test('tells a vLLM whose streams drop ids from one that keeps them', async () => {
+    const streams =
+      (answer: Said): Play =>
+      (_request, response, body: Loose) =>
+        speak(
+          response,
+          body.stream === true ? vllmStreamed : vllmUnary,
+          body.stream === true ? answer : said(),
+        );
+    for (const [answer, streaming_ids] of [
+      [said(), true],
+      [said({ prompt: null }), false],
+      [said({ ids: null }), false],
+      [said({ logprobs: null }), false],
+    ] as const) {
+      await using vllm = await FakeVllm.start(streams(answer));
+      const found = await probePolicy({ url: vllm.url, model: 'policy' });
+      expect(found).toMatchObject({ ids: true, prompt_ids: true, logprobs: true, streaming_ids });
+    }
+  });
+
+  test('knows an SGLang by its routes, whichever of its ids it gives, and what it was started without', async () => {
+    const old: Play = (_request, response) => speak(response, sglangChatMeta, said());
+    await using server = await FakeVllm.start(old);
+    server.gets.set('/v1/models', { data: [{ id: 'policy', owned_by: 'somebody' }] });
+    server.gets.set('/get_model_info', { model_path: 'policy' });
+    server.gets.set('/server_info', { tool_call_parser: null });
+    const found = await probePolicy({ url: server.url, model: null });
+    expect(found).toMatchObject({
+      engine: 'sglang',
+      ids: true,
+      prompt_ids: true,
+      logprobs: true,
+      streaming_ids: false,
+      tools: false,
+      missing_flags: ['--tool-call-parser <name>'],
+    });
+    server.plays = [(_request, response) => speak(response, sglangChat, said({ ids: null, prompt: null }))];
+    const older = await probePolicy({ url: server.url, model: null });
+    expect(older).toMatchObject({ ids: false, prompt_ids: false });
+    expect(older.missing_flags[0]).toMatch(/^SGLang 0\.5\.13 or newer/);
+  });
+
+  test('a server of nobody’s is spoken to as vLLM', async () => {
+    await using server = await FakeVllm.start();
+    server.gets.set('/v1/models', { data: [{ id: 'policy', owned_by: 'somebody' }] });
+    expect(await probePolicy({ url: server.url, model: null })).toMatchObject({
+      engine: 'unknown',
+      ids: true,
+    });
   });
 
   test('says in one line what is wrong with one that cannot be used', async () => {

@@ -109,6 +109,8 @@ describe('errors', () => {
       "This model's maximum context length is 800 tokens. However, you requested 1000 tokens (900 in the messages, 100 in the completion). Please reduce the length of the messages or completion.",
       "This model's maximum context length is 800 tokens. However, your request has 900 input tokens. Please reduce the length of the input messages.",
       'The decoder prompt (length 900) is longer than the maximum model length of 800. Make sure that `max_model_len` is no smaller than the number of text tokens.',
+      "The input (900 tokens) is longer than the model's context length (800 tokens).",
+      "Requested token count exceeds the model's maximum context length of 800 tokens. You requested a total of 1000 tokens: 900 tokens from the input messages and 100 tokens for the completion. Please reduce the number of tokens in the input messages or the completion to fit within the limit.",
     ];
     for (const each of words) {
       expect(of(400, each)).toMatchObject({ fault: 'overflow', tokens: { prompt: 900, limit: 800 } });

@@ -112,6 +112,8 @@ export class FakeVllm implements AsyncDisposable {
   aborted = 0;
   /** The ids that `/abort_request` was given, as SGLang has it. */
   readonly abortRequests: string[] = [];
+  /** Bodies of further GET routes. */
+  readonly gets = new Map<string, unknown>();
   plays: Play[] = [sample()];
   /** `/tokenize`; 404 when null. */
   tokenize: ((body: Loose) => { count: number; tokens: number[] } | null) | null = null;
@@ -164,6 +166,8 @@ export class FakeVllm implements AsyncDisposable {
       const counted = this.tokenize(body);
       if (counted === null) json(response, 400, { error: { message: 'template' } });
       else json(response, 200, counted);
+    } else if (request.method === 'GET' && this.gets.has(request.url ?? '')) {
+      json(response, 200, this.gets.get(request.url ?? ''));
     } else if (request.url === '/v1/models') {
       json(response, 200, { object: 'list', data: [{ id: 'policy', object: 'model', owned_by: 'vllm' }] });
     } else if (request.url === '/health') {
