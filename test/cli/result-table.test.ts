@@ -48,7 +48,7 @@ describe('the table of a run', () => {
       failed('c', 'y is not on this machine'),
     ]);
     expect(text).toBe(
-      'a (2 episodes): image_missing: x is not on this machine\nc: image_missing: y is not on this machine\n',
+      'a and 1 more (2 episodes): image_missing: x is not on this machine\nc: image_missing: y is not on this machine\n',
     );
   });
 

@@ -117,7 +117,8 @@ describe('Fleet episodes on workers of their own', { timeout: 180_000 }, () => {
     // The sweep at its start finds what the dead one left.
     const last = await stage.worker([...lane, '--concurrency', '2'], fleet.env);
     await until(async () => (await fleet.instancesOf(killed.id)).length === 0, 'they are swept', 60_000);
-    expect(directoriesOf(killed.pid)).toEqual([]);
+    // Last of all: they say which workers are dead.
+    await until(() => directoriesOf(killed.pid).length === 0, 'its directories are swept', 60_000);
     await fleet.clearFaults();
     const results = await stage.results('moved');
     expect(placesOf(results)).toEqual(places(['one', 'two'], 1));
