@@ -1,5 +1,6 @@
 // Other gateways, installed from their packages into a directory of their own when the bench runs.
 import { spawn, type ChildProcess } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
@@ -32,13 +33,17 @@ async function npmInstall(directory: string, name: string, version: string): Pro
   });
 }
 
+/** It does not start without one that is hard to guess. */
+const litellmKey = `sk-${randomBytes(24).toString('hex')}`;
+
 const recipes: readonly Recipe[] = [
   {
     name: 'LiteLLM proxy',
     async install(directory) {
       if (existsSync(join(directory, 'venv', 'bin', 'litellm'))) return;
       await execa('python3', ['-m', 'venv', 'venv'], { cwd: directory, timeout: 120_000 });
-      await execa('venv/bin/pip', ['install', '-q', 'litellm[proxy]'], { cwd: directory, timeout: 600_000 });
+      const pip = join(directory, 'venv', 'bin', 'pip');
+      await execa(pip, ['install', '-q', 'litellm[proxy]'], { timeout: 600_000 });
     },
     async command(directory, upstream, port) {
       const config = {
@@ -49,13 +54,14 @@ const recipes: readonly Recipe[] = [
           },
         ],
         litellm_settings: { telemetry: false, drop_params: true },
+        general_settings: { master_key: litellmKey },
       };
       await writeFile(join(directory, 'config.yaml'), JSON.stringify(config));
       const at = ['--host', '127.0.0.1', '--port', String(port), '--num_workers', '1'];
       return [join(directory, 'venv/bin/litellm'), '--config', join(directory, 'config.yaml'), ...at];
     },
     speaks: 'openai',
-    headers: () => ({ authorization: 'Bearer x' }),
+    headers: () => ({ authorization: `Bearer ${litellmKey}` }),
   },
   {
     name: '@portkey-ai/gateway 1.15.2',
