@@ -6,6 +6,7 @@ import { createEpisodeProcessor } from '../src/episode/index.ts';
 import {
   createFlightRecorder,
   createGateway,
+  PolicyUnusableError,
   probePolicy,
   traceDirectory,
   type FlightRecorder,
@@ -233,6 +234,11 @@ export async function probePolicies(
   );
   const [first] = probes;
   if (first === undefined) throw new NoPolicyError();
+  // An episode may move between replicas, and one engine speaks to all of them.
+  if (probes.some(({ engine }) => (engine === 'sglang') !== (first.engine === 'sglang'))) {
+    const kinds = probes.map(({ engine }, at) => `${urls[at]} is ${engine}`);
+    throw new PolicyUnusableError(`the replicas must be of one kind of server: ${kinds.join(', ')}`);
+  }
   return first;
 }
 
