@@ -79,7 +79,7 @@ describe('rollpool trace', () => {
     'sends nothing of a stranger’s that a terminal acts on: %s',
     async (how) => {
       const { stdout } = await trace('abc1', ...(how === '--json' ? [how] : []));
-       
+
       expect(stdout).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]/);
       if (how === '--json') {
         expect(JSON.parse(stdout)).toMatchObject({
