@@ -49,7 +49,10 @@ function outcomeOf(executed: Executed, fault: Fault | null, seconds: number): Ve
     exit_code: fault === null ? 0 : fault.code === 'verifier_timeout' ? null : 1,
     stdout_tail: stdout.slice(-tailChars),
     stderr_tail: said.slice(-tailChars),
-    seconds: execution_ms !== null && execution_ms >= 0 ? execution_ms / 1000 : seconds,
+    seconds:
+      execution_ms !== null && Number.isFinite(execution_ms) && execution_ms >= 0
+        ? execution_ms / 1000
+        : seconds,
   };
 }
 

@@ -131,7 +131,9 @@ describe('an agent that asks for too much at once', () => {
       `{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":${input}}]}`,
     );
     expect(response.status).toBe(400);
-    expect(await response.json()).toMatchObject({ error: { message: 'the body is nested too deeply' } });
+    expect(await response.json()).toMatchObject({
+      error: { message: 'messages.1.content.0.input: is nested more than 256 levels deep' },
+    });
   });
 
   test('is told that a content-encoding named like an object’s own part is not taken', async () => {

@@ -436,6 +436,14 @@ it('whatever a verifier answers, the reward is from 0 to 1 or there is none, and
         verify.parse(graded.verify);
       },
     ),
-    { numRuns: 300 },
+    {
+      numRuns: 300,
+      examples: [
+        [
+          [{ success: true, result: 0, error: null, stdout: '', execution_ms: Number.POSITIVE_INFINITY }],
+          false,
+        ],
+      ],
+    },
   );
 });
