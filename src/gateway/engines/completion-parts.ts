@@ -118,3 +118,37 @@ export function reasoningOf(message: Json): string | null {
 export function contentOf(content: string | null, calls: EngineAnswer['tool_calls']): string | null {
   return content || (calls.length > 0 ? null : '');
 }
+
+/** The first choice of a chat completion. */
+export interface Choice {
+  readonly root: Json;
+  readonly choice: Json;
+  readonly message: Json;
+}
+
+/** Null when it is no chat completion at all. */
+export function firstChoice(body: unknown): Choice | null {
+  const root = object(body);
+  const choices = root?.['choices'];
+  const choice = Array.isArray(choices) ? object(choices[0]) : null;
+  const message = object(choice?.['message']);
+  return root === null || choice === null || message === null ? null : { root, choice, message };
+}
+
+/** What was said in it and how it ended; `stopField` is where the engine names the stop string that it met. */
+export function spokenIn(
+  { root, choice, message }: Choice,
+  stopField: string,
+): Omit<EngineAnswer, 'prompt_token_ids' | 'token_ids' | 'logprobs' | 'reasons'> {
+  const finish = text(choice['finish_reason']);
+  const calls = toolCallsOf(message['tool_calls']);
+  return {
+    content: contentOf(text(message['content']), calls),
+    reasoning: reasoningOf(message),
+    tool_calls: calls,
+    finish_reason: finish,
+    stop_sequence: text(choice[stopField]),
+    refusal: finish === 'content_filter' || (text(message['refusal']) ?? '') !== '',
+    usage: usageOf(root['usage']),
+  };
+}

@@ -2,16 +2,15 @@ import type { UntrainableReason } from '../../contracts/index.ts';
 import {
   contentOf,
   count,
+  firstChoice,
   ids,
   isId,
   logprobEntries,
   logprobOf,
   object,
-  reasoningOf,
   sameIds,
+  spokenIn,
   text,
-  toolCallsOf,
-  usageOf,
   type Json,
   type LogprobList,
 } from './completion-parts.ts';
@@ -56,28 +55,18 @@ function extension(root: Json): { readonly prompt: Int32Array | null; readonly s
 
 /** A chat completion of SGLang, parsed (facts: token capture 2). Null when it is no completion at all. */
 export function sglangChatAnswer(body: unknown): EngineAnswer | null {
-  const root = object(body);
-  const choices = root?.['choices'];
-  const choice = Array.isArray(choices) ? object(choices[0]) : null;
-  const message = object(choice?.['message']);
-  if (root === null || choice === null || message === null) return null;
+  const found = firstChoice(body);
+  if (found === null) return null;
+  const { root, choice } = found;
 
   const ext = extension(root);
   const pairs = triplets(object(choice['meta_info'])?.['output_token_logprobs']);
   const entries = logprobEntries(choice['logprobs']);
-  const finish = text(choice['finish_reason']);
-  const calls = toolCallsOf(message['tool_calls']);
   return {
-    content: contentOf(text(message['content']), calls),
-    reasoning: reasoningOf(message),
-    tool_calls: calls,
-    finish_reason: finish,
-    stop_sequence: text(choice['matched_stop']),
-    refusal: finish === 'content_filter' || (text(message['refusal']) ?? '') !== '',
+    ...spokenIn(found, 'matched_stop'),
     prompt_token_ids: ids(choice['prompt_token_ids']) ?? ids(root['prompt_token_ids']) ?? ext.prompt,
     ...tokens(ids(choice['token_ids']) ?? ext.sampled, pairs),
     logprobs: pairs?.logprobs ?? entries?.logprobs ?? null,
-    usage: usageOf(root['usage']),
   };
 }
 
