@@ -34,7 +34,7 @@ export async function reapOnce(target: ReapTarget): Promise<ReapReport> {
     const report = await provider.reap({
       pool: target.pool,
       isDead: (worker) =>
-        deadHere.has(worker) || (!alive.has(worker) && (provider.name !== 'fleet' || seen.has(worker))),
+        deadHere.has(worker) || (!alive.has(worker) && (provider.shared !== true || seen.has(worker))),
       ...(target.all === undefined ? {} : { all: target.all }),
       ...(target.run_id === undefined ? {} : { run_id: target.run_id }),
     });

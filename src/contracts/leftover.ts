@@ -29,6 +29,8 @@ export interface ReapFilter {
 /** Who finds what attempts left behind with one provider, and removes it. */
 export interface Reaper {
   readonly name: string;
+  /** Pools of the same name with a Redis each may leave things there too. Default: false, it is this machine's. */
+  readonly shared?: boolean;
   reap(filter: ReapFilter): Promise<ReapReport>;
 }
 

@@ -30,6 +30,7 @@ const probeMs = 10_000;
 /** Environments as instances of a service that speaks the Fleet wire. It does nothing until it is asked for something. */
 class FleetProvider implements EnvironmentProvider {
   readonly name = 'fleet';
+  readonly shared = true;
   readonly #parts: FleetParts;
   readonly #gate: CreationGate;
   readonly #known = new KnownVerifiers();

@@ -45,6 +45,17 @@ const promptFields = {
   continue_final_message: z.boolean().default(false),
 };
 
+/** Sampling as vLLM and SGLang both name it. */
+export const samplingFields = {
+  temperature: z.number().optional(),
+  top_p: z.number().optional(),
+  top_k: z.int().optional(),
+  min_p: z.number().optional(),
+  presence_penalty: z.number().optional(),
+  frequency_penalty: z.number().optional(),
+  repetition_penalty: z.number().optional(),
+};
+
 const chatRequestSchema = z.looseObject({
   ...promptFields,
   tool_choice: toolChoiceSchema.optional(),
@@ -55,13 +66,7 @@ const chatRequestSchema = z.looseObject({
   seed: z.int().optional(),
   stop: z.union([z.string(), z.array(z.string())]).optional(),
   include_stop_str_in_output: z.boolean().default(false),
-  temperature: z.number().optional(),
-  top_p: z.number().optional(),
-  top_k: z.int().optional(),
-  min_p: z.number().optional(),
-  presence_penalty: z.number().optional(),
-  frequency_penalty: z.number().optional(),
-  repetition_penalty: z.number().optional(),
+  ...samplingFields,
   logit_bias: z.record(z.string(), z.number()).optional(),
   logprobs: z.boolean().optional(),
   top_logprobs: z.int().optional(),

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
 import { toJson } from './answer-json.ts';
 import { abortAnswer, type Answer } from './answer.ts';
-import { parseChatRequest, type ChatRequestBody } from './chat-request.ts';
+import { parseChatRequest, samplingFields, type ChatRequestBody } from './chat-request.ts';
 import { failFirst, sendWhole, type ChatRouteOptions } from './chat-route.ts';
 import { faultOf } from './faults.ts';
 import { departure, pause, readJson, sendJson } from './http-exchange.ts';
@@ -29,13 +29,7 @@ const generateSchema = z.looseObject({
   sampling_params: z
     .looseObject({
       max_new_tokens: z.int().default(128),
-      temperature: z.number().optional(),
-      top_p: z.number().optional(),
-      top_k: z.int().optional(),
-      min_p: z.number().optional(),
-      presence_penalty: z.number().optional(),
-      frequency_penalty: z.number().optional(),
-      repetition_penalty: z.number().optional(),
+      ...samplingFields,
       stop: z.union([z.string(), z.array(z.string())]).optional(),
       sampling_seed: z.int().optional(),
     })
