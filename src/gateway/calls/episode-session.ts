@@ -1,39 +1,23 @@
 import { EpisodeError, type CallRecord, type Failure } from '../../contracts/index.ts';
 import type { Logger } from '../../observe/index.ts';
 import { ChatError, type ChatAnswer, type ChatCaller, type ChatRequest } from '../chat.ts';
-import { EngineError } from '../engines/engine-error.ts';
-import type { Engine, EngineAnswer } from '../engines/engine.ts';
-import { backoffMs, pause } from '../policy/backoff.ts';
-import { callPolicy } from '../policy/call-policy.ts';
-import type { PauseWatch } from '../policy/pause-watch.ts';
-import type { Affinity, ReplicaSet } from '../policy/replica-set.ts';
-import type { Replica } from '../policy/replica.ts';
-import type { PolicyState } from '../policy-state.ts';
+import type { EngineAnswer } from '../engines/engine.ts';
 import { noTrace, type EpisodeTrace } from '../recorder/index.ts';
 import type { SessionOptions, SessionStats } from '../session.ts';
 import { answerStop } from './answer-stop.ts';
 import { Budgets, type Spent } from './budgets.ts';
 import { answerMessage } from './answer-message.ts';
-import { CallClock, DeadlinePassed } from './call-clock.ts';
+import { CallClock } from './call-clock.ts';
 import { CallRoom } from './call-room.ts';
+import { CallSampler } from './call-sampler.ts';
 import { callFailure, SessionClosed } from './call-failure.ts';
 import { CallInProgress } from './call-in-progress.ts';
-import { callSeed } from './call-seed.ts';
-import { fitIntoContext, promptUpperBound } from './context-window.ts';
 import { Conversation } from './conversation.ts';
+import type { PolicyAccess } from './policy-access.ts';
 import { hasImages, refuseRemoteImages } from './images.ts';
 import { RecordedCall, type CallWatcher } from './recorded-call.ts';
 import { sessionStats } from './session-stats.ts';
 import { UnionClock } from './union-clock.ts';
-
-/** What all sessions of a gateway share. */
-export interface PolicyAccess {
-  readonly engine: Engine;
-  readonly replicas: ReplicaSet;
-  readonly state: PolicyState;
-  readonly pauses: PauseWatch;
-  readonly log: Logger;
-}
 
 /** The model calls of one attempt: budgets, recording, faults. Knows nothing of HTTP. */
 export class EpisodeSession {
@@ -47,16 +31,15 @@ export class EpisodeSession {
   };
   readonly #conversation = new Conversation();
   readonly #budgets: Budgets;
+  readonly #sampler: CallSampler;
   readonly #calls: RecordedCall[] = [];
   readonly #room = new CallRoom();
   readonly #working = new Set<Promise<unknown>>();
-  readonly #affinity: Affinity = { server: null };
   readonly #clocks = { model: new UnionClock(), hold: new UnionClock() };
   readonly #closing = new AbortController();
   readonly #failed = new AbortController();
   #failure: Failure | null = null;
   #firstCallAt: number | null = null;
-  #lastReplica: string | null = null;
 
   /** `trace`: where what happens is noted for people. Default: nowhere. */
   constructor(options: SessionOptions, policy: PolicyAccess, trace: EpisodeTrace = noTrace) {
@@ -65,6 +48,7 @@ export class EpisodeSession {
     this.#policy = policy;
     this.#budgets = new Budgets(options.limits);
     this.#log = policy.log.child({ episode: options.episode_id, attempt: options.attempt });
+    this.#sampler = new CallSampler(options, policy, this.#conversation, this.#calls, this.#log);
   }
 
   get failed(): AbortSignal {
@@ -87,31 +71,16 @@ export class EpisodeSession {
   }
 
   /** Tokens of a request's prompt; null where the engine has no way to say. */
-  async countTokens(request: ChatRequest, agentId: string, signal: AbortSignal): Promise<number | null> {
-    const { replica } = this.#policy.replicas.choose(this.#affinity);
-    const limited = AbortSignal.any([signal, this.#closing.signal, AbortSignal.timeout(10_000)]);
-    try {
-      return await this.#policy.engine.countTokens(
-        replica,
-        {
-          messages: this.#conversation.restore(agentId, request.messages),
-          ...(request.tools === undefined ? {} : { tools: request.tools }),
-          upstreamId: this.#conversation.upstreamId,
-        },
-        limited,
-      );
-    } catch (error) {
-      signal.throwIfAborted();
-      this.#log.debug({ err: error }, 'the policy did not count a prompt');
-      return null;
-    }
+  countTokens(request: ChatRequest, agentId: string, signal: AbortSignal): Promise<number | null> {
+    const limited = AbortSignal.any([signal, this.#closing.signal]);
+    return this.#sampler.countTokens(request, agentId, limited);
   }
 
   /** Aborts what is in flight, refuses what comes, waits for both to be recorded. */
   async close(): Promise<void> {
     this.#closing.abort(new SessionClosed('the session is closed'));
     await Promise.all(this.#working);
-    this.#policy.replicas.release(this.#affinity);
+    this.#sampler.close();
   }
 
   /** Every call in order of arrival. To be read once the session is closed and nothing can be delivered any more. */
@@ -137,7 +106,7 @@ export class EpisodeSession {
   #fail(code: string, message: string): void {
     if (this.#failure !== null) return;
     this.#failure = { class: 'infra', phase: 'agent', code, message, retryable: true };
-    this.#log.warn({ code, replica: this.#lastReplica }, message);
+    this.#log.warn({ code, replica: this.#sampler.replica }, message);
     this.#failed.abort(new EpisodeError(this.#failure));
   }
 
@@ -182,7 +151,7 @@ export class EpisodeSession {
     const { clock } = call.record;
     const leave = this.#room.enter(tokens);
     try {
-      return this.#answer(call, await this.#sample(call, tokens));
+      return this.#answer(call, await this.#sampler.sample(call, tokens));
     } catch (error) {
       throw this.#refusal(error, call.record);
     } finally {
@@ -190,100 +159,6 @@ export class EpisodeSession {
       clock.stop();
       leave();
     }
-  }
-
-  /** Samples, again where the engine itself cut the answer short: those tokens are recorded and never delivered. */
-  async #sample(call: CallInProgress, tokens: number): Promise<EngineAnswer> {
-    let maxTokens = await this.#roomFor(call, tokens);
-    const { engine, replicas, state, pauses } = this.#policy;
-    for (;;) {
-      try {
-        const sampled = await callPolicy({
-          replicas,
-          affinity: this.#affinity,
-          state,
-          pauses,
-          clock: call.record.clock,
-          signal: call.signal,
-          attempt: (replica, signal) => this.#attempt(call, replica, maxTokens, signal),
-          onRetry: (error) => {
-            call.record.retried(error);
-            this.#log.debug({ call: call.record.index, err: error.message }, 'a model call is tried again');
-          },
-        });
-        if (sampled.finish_reason !== 'abort') return sampled;
-        this.#setAside(call, sampled);
-        await pause(backoffMs(0), call.signal);
-      } catch (error) {
-        // The engine's context is smaller than ours: what is left of it is the call's limit.
-        const counts = error instanceof EngineError && error.fault === 'overflow' ? error.tokens : undefined;
-        if (counts === undefined) throw error;
-        const fitted = fitIntoContext(maxTokens, counts.prompt, counts.limit);
-        if (fitted >= maxTokens) throw error;
-        maxTokens = fitted;
-        this.#log.debug(
-          { engine: engine.name, tokens: counts },
-          'a call is fitted into the engine’s context',
-        );
-      }
-    }
-  }
-
-  async #attempt(
-    call: CallInProgress,
-    replica: Replica,
-    maxTokens: number,
-    signal: AbortSignal,
-  ): Promise<EngineAnswer> {
-    const { engine, state } = this.#policy;
-    const { record, request } = call;
-    const { sampling, episode_id, attempt } = this.#options;
-    if (this.#lastReplica !== null && this.#lastReplica !== replica.name) record.notes.add('replica_moved');
-    this.#lastReplica = replica.name;
-    record.replica = replica.name;
-    record.maxTokens = maxTokens;
-    record.versionStart = state.version(replica.name);
-    const changes = state.unpausedChanges(replica.name);
-    const sampled = await engine.complete(
-      replica,
-      {
-        ...request,
-        sampling,
-        seed: sampling.seed === null ? null : callSeed(sampling.seed, episode_id, attempt, record.index),
-        max_tokens: maxTokens,
-        upstreamId: this.#conversation.upstreamId,
-        onPartial: (partial) => this.#keepPartial(call, partial),
-      },
-      signal,
-    );
-    record.versionEnd = state.version(replica.name);
-    if (state.unpausedChanges(replica.name) !== changes) record.notes.add('version_uncertain');
-    return sampled;
-  }
-
-  /** The call's limit by its prompt's length, which is asked for only where it could matter. */
-  async #roomFor(call: CallInProgress, maxTokens: number): Promise<number> {
-    const { context_tokens: context } = this.#options.limits;
-    if (promptUpperBound(call.request.messages, call.request.tools, call.counted) + maxTokens <= context)
-      return maxTokens;
-    const prompt = await this.countTokens(call.request, call.record.caller.agent_id, call.signal);
-    return prompt === null ? maxTokens : fitIntoContext(maxTokens, prompt, context);
-  }
-
-  #setAside(call: CallInProgress, sampled: EngineAnswer): void {
-    const aborted = call.record;
-    aborted.sampled = sampled;
-    aborted.end('aborted');
-    call.record = aborted.continuation(this.#calls.length);
-    this.#calls.push(call.record);
-  }
-
-  /** What had come of an answer that was cut: the end of a call that nobody waits for; others are sampled anew. */
-  #keepPartial(call: CallInProgress, partial: EngineAnswer): void {
-    call.record.versionEnd = this.#policy.state.version(call.record.replica);
-    const left = call.signal.aborted && !(call.signal.reason instanceof DeadlinePassed);
-    if (left) call.record.sampled = partial;
-    else this.#setAside(call, partial);
   }
 
   #answer(call: CallInProgress, sampled: EngineAnswer): ChatAnswer {

@@ -31,7 +31,20 @@ export interface EngineRequest {
    * trainable. Only an engine that streams knows of any.
    */
   readonly onPartial?: (partial: EngineAnswer) => void;
+  /**
+   * Told of the answer's parts as they come: an agent that streams is given them at once. Only an engine that streams
+   * calls it. Once it was called the answer cannot be sampled anew without the agent seeing both.
+   */
+  readonly onDelta?: (delta: AnswerDelta) => void;
 }
+
+/** A piece of an answer on its way, in the order of the sampled text. `index` counts the answer's tool calls from 0. */
+export type AnswerDelta =
+  /** The first: what the engine said of the prompt; 0 where it says so only at the end. */
+  | { readonly kind: 'begin'; readonly prompt_tokens: number; readonly cached_tokens: number }
+  | { readonly kind: 'reasoning' | 'text'; readonly text: string }
+  | { readonly kind: 'call'; readonly index: number; readonly name: string }
+  | { readonly kind: 'arguments'; readonly index: number; readonly text: string };
 
 /** What the engine sampled. Ids and logprobs are its own; what it did not give is null, what is no number is NaN. */
 export interface EngineAnswer {

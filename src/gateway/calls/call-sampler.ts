@@ -1,0 +1,167 @@
+import { EngineError } from '../engines/engine-error.ts';
+import type { EngineAnswer } from '../engines/engine.ts';
+import type { Logger } from '../../observe/index.ts';
+import type { ChatRequest } from '../chat.ts';
+import { backoffMs, pause } from '../policy/backoff.ts';
+import { callPolicy } from '../policy/call-policy.ts';
+import type { Affinity } from '../policy/replica-set.ts';
+import type { Replica } from '../policy/replica.ts';
+import type { SessionOptions } from '../session.ts';
+import { DeadlinePassed } from './call-clock.ts';
+import type { CallInProgress } from './call-in-progress.ts';
+import { callSeed } from './call-seed.ts';
+import { fitIntoContext, promptUpperBound } from './context-window.ts';
+import type { Conversation } from './conversation.ts';
+import type { PolicyAccess } from './policy-access.ts';
+import type { RecordedCall } from './recorded-call.ts';
+
+/** Has the calls of one attempt sampled: which replica, with what limit, again after what failures. */
+export class CallSampler {
+  readonly #session: SessionOptions;
+  readonly #policy: PolicyAccess;
+  readonly #conversation: Conversation;
+  readonly #calls: RecordedCall[];
+  readonly #log: Logger;
+  readonly #affinity: Affinity = { server: null };
+  #lastReplica: string | null = null;
+
+  /** `calls`: the attempt's records; one is added where an answer is set aside and sampled anew. */
+  constructor(
+    session: SessionOptions,
+    policy: PolicyAccess,
+    conversation: Conversation,
+    calls: RecordedCall[],
+    log: Logger,
+  ) {
+    this.#session = session;
+    this.#policy = policy;
+    this.#conversation = conversation;
+    this.#calls = calls;
+    this.#log = log;
+  }
+
+  /** The replica that was asked last; null before the first call. */
+  get replica(): string | null {
+    return this.#lastReplica;
+  }
+
+  /** The attempt stays on no replica any more. */
+  close(): void {
+    this.#policy.replicas.release(this.#affinity);
+  }
+
+  /** Tokens of a request's prompt; null where the engine has no way to say. */
+  async countTokens(request: ChatRequest, agentId: string, signal: AbortSignal): Promise<number | null> {
+    const { replica } = this.#policy.replicas.choose(this.#affinity);
+    const limited = AbortSignal.any([signal, AbortSignal.timeout(10_000)]);
+    try {
+      return await this.#policy.engine.countTokens(
+        replica,
+        {
+          messages: this.#conversation.restore(agentId, request.messages),
+          ...(request.tools === undefined ? {} : { tools: request.tools }),
+          upstreamId: this.#conversation.upstreamId,
+        },
+        limited,
+      );
+    } catch (error) {
+      signal.throwIfAborted();
+      this.#log.debug({ err: error }, 'the policy did not count a prompt');
+      return null;
+    }
+  }
+
+  /** Samples, again where the engine itself cut the answer short: those tokens are recorded and never delivered. */
+  async sample(call: CallInProgress, tokens: number): Promise<EngineAnswer> {
+    let maxTokens = await this.#roomFor(call, tokens);
+    const { engine, replicas, state, pauses } = this.#policy;
+    for (;;) {
+      try {
+        const sampled = await callPolicy({
+          replicas,
+          affinity: this.#affinity,
+          state,
+          pauses,
+          clock: call.record.clock,
+          signal: call.signal,
+          attempt: (replica, signal) => this.#attempt(call, replica, maxTokens, signal),
+          onRetry: (error) => {
+            call.record.retried(error);
+            this.#log.debug({ call: call.record.index, err: error.message }, 'a model call is tried again');
+          },
+        });
+        if (sampled.finish_reason !== 'abort') return sampled;
+        this.#setAside(call, sampled);
+        await pause(backoffMs(0), call.signal);
+      } catch (error) {
+        // The engine's context is smaller than ours: what is left of it is the call's limit.
+        const counts = error instanceof EngineError && error.fault === 'overflow' ? error.tokens : undefined;
+        if (counts === undefined) throw error;
+        const fitted = fitIntoContext(maxTokens, counts.prompt, counts.limit);
+        if (fitted >= maxTokens) throw error;
+        maxTokens = fitted;
+        this.#log.debug(
+          { engine: engine.name, tokens: counts },
+          'a call is fitted into the engine’s context',
+        );
+      }
+    }
+  }
+
+  async #attempt(
+    call: CallInProgress,
+    replica: Replica,
+    maxTokens: number,
+    signal: AbortSignal,
+  ): Promise<EngineAnswer> {
+    const { engine, state } = this.#policy;
+    const { record, request } = call;
+    const { sampling, episode_id, attempt } = this.#session;
+    if (this.#lastReplica !== null && this.#lastReplica !== replica.name) record.notes.add('replica_moved');
+    this.#lastReplica = replica.name;
+    record.replica = replica.name;
+    record.maxTokens = maxTokens;
+    record.versionStart = state.version(replica.name);
+    const changes = state.unpausedChanges(replica.name);
+    const sampled = await engine.complete(
+      replica,
+      {
+        ...request,
+        sampling,
+        seed: sampling.seed === null ? null : callSeed(sampling.seed, episode_id, attempt, record.index),
+        max_tokens: maxTokens,
+        upstreamId: this.#conversation.upstreamId,
+        onPartial: (partial) => this.#keepPartial(call, partial),
+      },
+      signal,
+    );
+    record.versionEnd = state.version(replica.name);
+    if (state.unpausedChanges(replica.name) !== changes) record.notes.add('version_uncertain');
+    return sampled;
+  }
+
+  /** The call's limit by its prompt's length, which is asked for only where it could matter. */
+  async #roomFor(call: CallInProgress, maxTokens: number): Promise<number> {
+    const { context_tokens: context } = this.#session.limits;
+    if (promptUpperBound(call.request.messages, call.request.tools, call.counted) + maxTokens <= context)
+      return maxTokens;
+    const prompt = await this.countTokens(call.request, call.record.caller.agent_id, call.signal);
+    return prompt === null ? maxTokens : fitIntoContext(maxTokens, prompt, context);
+  }
+
+  #setAside(call: CallInProgress, sampled: EngineAnswer): void {
+    const aborted = call.record;
+    aborted.sampled = sampled;
+    aborted.end('aborted');
+    call.record = aborted.continuation(this.#calls.length);
+    this.#calls.push(call.record);
+  }
+
+  /** What had come of an answer that was cut: the end of a call that nobody waits for; others are sampled anew. */
+  #keepPartial(call: CallInProgress, partial: EngineAnswer): void {
+    call.record.versionEnd = this.#policy.state.version(call.record.replica);
+    const left = call.signal.aborted && !(call.signal.reason instanceof DeadlinePassed);
+    if (left) call.record.sampled = partial;
+    else this.#setAside(call, partial);
+  }
+}

@@ -1,0 +1,14 @@
+import type { Logger } from '../../observe/index.ts';
+import type { Engine } from '../engines/engine.ts';
+import type { PauseWatch } from '../policy/pause-watch.ts';
+import type { ReplicaSet } from '../policy/replica-set.ts';
+import type { PolicyState } from '../policy-state.ts';
+
+/** What all sessions of a gateway share. */
+export interface PolicyAccess {
+  readonly engine: Engine;
+  readonly replicas: ReplicaSet;
+  readonly state: PolicyState;
+  readonly pauses: PauseWatch;
+  readonly log: Logger;
+}
