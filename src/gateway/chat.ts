@@ -14,6 +14,18 @@ export interface ChatRequest {
   readonly max_tokens?: number;
 }
 
+/**
+ * A piece of an answer on its way, in the order of the sampled text; together they say the answer's message. `index`
+ * counts its tool calls from 0, and `id` is the recorded one.
+ */
+export type ChatDelta =
+  /** Comes first; 0 where the policy says so only at the end. */
+  | { readonly kind: 'begin'; readonly prompt_tokens: number; readonly cached_tokens: number }
+  | { readonly kind: 'reasoning' | 'text'; readonly text: string }
+  | { readonly kind: 'call'; readonly index: number; readonly id: string; readonly name: string }
+  /** Of the call that was begun last. */
+  | { readonly kind: 'arguments'; readonly index: number; readonly text: string };
+
 export interface ChatCaller {
   /** `main`, or the agent's own id for a subagent. */
   readonly agent_id: string;
@@ -22,6 +34,11 @@ export interface ChatCaller {
   readonly foreign?: boolean;
   /** Aborts when the client left. */
   readonly signal: AbortSignal;
+  /**
+   * Told of the answer's parts as they come, where the policy streams. Once it was told any, a call that the policy does
+   * not bring to its end fails and is not tried again.
+   */
+  readonly onDelta?: (delta: ChatDelta) => void;
 }
 
 /** Why the policy stopped, in the middle form. */

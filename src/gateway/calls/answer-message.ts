@@ -3,7 +3,7 @@ import type { AssistantMessage } from '../../contracts/index.ts';
 import type { EngineAnswer } from '../engines/engine.ts';
 
 /** Unique in the episode, as the CLI needs it (facts: claude-code 3c), whatever ids the engine gives. */
-function toolId(nonce: string, call: number, at: number): string {
+export function toolId(nonce: string, call: number, at: number): string {
   const digest = createHash('sha256').update(JSON.stringify([nonce, call, at]));
   return `toolu_${digest.digest('hex').slice(0, 24)}`;
 }

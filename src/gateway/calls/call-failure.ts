@@ -2,6 +2,7 @@ import type { CallFate, EffectiveLimits } from '../../contracts/index.ts';
 import { ChatError } from '../chat.ts';
 import { EngineError } from '../engines/engine-error.ts';
 import { DeadlinePassed } from './call-clock.ts';
+import { AnswerCut } from './told-answer.ts';
 
 /** The reason with which a session ends its calls. */
 export class SessionClosed extends Error {}
@@ -46,6 +47,8 @@ function engine(error: EngineError): CallFailure {
 export function callFailure(error: unknown, limits: EffectiveLimits, lastError: string | null): CallFailure {
   if (error instanceof DeadlinePassed) return deadline(error, limits, lastError);
   if (error instanceof EngineError) return engine(error);
+  // Agents take such an error for the end of their run (facts: claude-code 5): the failure is ours, not theirs.
+  if (error instanceof AnswerCut) return infra('policy_answer_cut', error.message, error);
   if (error instanceof ChatError) {
     return { fate: 'failed', overflow: error.code === 'context_overflow', told: error };
   }

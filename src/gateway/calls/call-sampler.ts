@@ -14,6 +14,7 @@ import { fitIntoContext, promptUpperBound } from './context-window.ts';
 import type { Conversation } from './conversation.ts';
 import type { PolicyAccess } from './policy-access.ts';
 import type { RecordedCall } from './recorded-call.ts';
+import { AnswerCut } from './told-answer.ts';
 
 /** Has the calls of one attempt sampled: which replica, with what limit, again after what failures. */
 export class CallSampler {
@@ -84,13 +85,23 @@ export class CallSampler {
           pauses,
           clock: call.record.clock,
           signal: call.signal,
-          attempt: (replica, signal) => this.#attempt(call, replica, maxTokens, signal),
+          attempt: async (replica, signal) => {
+            try {
+              return await this.#attempt(call, replica, maxTokens, signal);
+            } catch (error) {
+              throw call.told?.begun === true ? new AnswerCut(error) : error;
+            }
+          },
           onRetry: (error) => {
             call.record.retried(error);
             this.#log.debug({ call: call.record.index, err: error.message }, 'a model call is tried again');
           },
         });
         if (sampled.finish_reason !== 'abort') return sampled;
+        if (call.told?.begun === true) {
+          call.record.sampled = sampled;
+          throw new AnswerCut();
+        }
         this.#setAside(call, sampled);
         await pause(backoffMs(0), call.signal);
       } catch (error) {
@@ -115,7 +126,7 @@ export class CallSampler {
     signal: AbortSignal,
   ): Promise<EngineAnswer> {
     const { engine, state } = this.#policy;
-    const { record, request } = call;
+    const { record, request, told } = call;
     const { sampling, episode_id, attempt } = this.#session;
     if (this.#lastReplica !== null && this.#lastReplica !== replica.name) record.notes.add('replica_moved');
     this.#lastReplica = replica.name;
@@ -132,6 +143,7 @@ export class CallSampler {
         max_tokens: maxTokens,
         upstreamId: this.#conversation.upstreamId,
         onPartial: (partial) => this.#keepPartial(call, partial),
+        ...(told === null ? {} : { onDelta: (delta) => told.take(delta, record.index) }),
       },
       signal,
     );
@@ -157,11 +169,11 @@ export class CallSampler {
     this.#calls.push(call.record);
   }
 
-  /** What had come of an answer that was cut: the end of a call that nobody waits for; others are sampled anew. */
+  /** What had come of an answer that was cut: the end of a call that nobody waits for, or whose agent was told of it; others are sampled anew. */
   #keepPartial(call: CallInProgress, partial: EngineAnswer): void {
     call.record.versionEnd = this.#policy.state.version(call.record.replica);
     const left = call.signal.aborted && !(call.signal.reason instanceof DeadlinePassed);
-    if (left) call.record.sampled = partial;
+    if (left || call.told?.begun === true) call.record.sampled = partial;
     else this.#setAside(call, partial);
   }
 }

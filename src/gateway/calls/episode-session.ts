@@ -17,6 +17,7 @@ import type { PolicyAccess } from './policy-access.ts';
 import { hasImages, refuseRemoteImages } from './images.ts';
 import { RecordedCall, type CallWatcher } from './recorded-call.ts';
 import { sessionStats } from './session-stats.ts';
+import { ToldAnswer } from './told-answer.ts';
 import { UnionClock } from './union-clock.ts';
 
 /** The model calls of one attempt: budgets, recording, faults. Knows nothing of HTTP. */
@@ -116,7 +117,7 @@ export class EpisodeSession {
       const tokens = this.#budgets.outputTokens(request.max_tokens, spent);
       if (this.#room.fits(tokens, this.#options.limits.max_sampled_tokens - spent.sampledTokens)) {
         // Not awaited here: this frame would hold the request as long as the policy takes.
-        return this.#run(this.#begin(request, caller), tokens);
+        return this.#run(this.#begin(request, caller), tokens, caller.onDelta);
       }
       await this.#room.change(AbortSignal.any([caller.signal, this.#closing.signal]));
     }
@@ -147,8 +148,13 @@ export class EpisodeSession {
     return new CallInProgress({ ...request, messages }, counted, record, signal);
   }
 
-  async #run(call: CallInProgress, tokens: number): Promise<ChatAnswer> {
+  async #run(
+    call: CallInProgress,
+    tokens: number,
+    onDelta: ChatCaller['onDelta'],
+  ): Promise<ChatAnswer> {
     const { clock } = call.record;
+    if (onDelta !== undefined) call.told = new ToldAnswer(onDelta, this.#options.nonce);
     const leave = this.#room.enter(tokens);
     try {
       return this.#answer(call, await this.#sampler.sample(call, tokens));
@@ -202,7 +208,8 @@ export class EpisodeSession {
   #refusal(error: unknown, record: RecordedCall): unknown {
     const failure = callFailure(error, this.#options.limits, record.lastError);
     record.error = failure.told instanceof Error ? failure.told.message : String(failure.told);
-    record.end(failure.fate);
+    // What was sampled of it is lost, whatever its end was.
+    record.end(record.sampled === null ? failure.fate : 'aborted');
     if (failure.overflow === true) this.#budgets.met('context_overflow');
     if (failure.infra !== undefined) this.#fail(failure.infra.code, failure.infra.message);
     return failure.told;
