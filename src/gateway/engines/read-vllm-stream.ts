@@ -1,7 +1,7 @@
 import { object } from './completion-parts.ts';
 import { EngineError } from './engine-error.ts';
 import { replyFault } from './engine-faults.ts';
-import type { EngineAnswer } from './engine.ts';
+import type { AnswerDelta, EngineAnswer } from './engine.ts';
 import { parseLenientJson } from './lenient-json.ts';
 import { SseReader } from './sse-reader.ts';
 import { VllmStreamAnswer } from './vllm-stream.ts';
@@ -29,14 +29,15 @@ function take(data: string, answer: VllmStreamAnswer): void {
 /**
  * The answer in a stream of vLLM's. `[DONE]` alone is no proof of success: it also comes after an error event. A stream
  * that ends without it and without a finish reason was cut. Rejects with EngineError or with the body's own error, after
- * telling `onPartial` what had come.
+ * telling `onPartial` what had come. `onDelta` is told of the answer's parts while they come.
  */
 export async function readVllmStream(
   body: AsyncIterable<Buffer>,
   onPartial: ((partial: EngineAnswer) => void) | undefined,
+  onDelta?: (delta: AnswerDelta) => void,
 ): Promise<EngineAnswer> {
   const events = new SseReader();
-  const answer = new VllmStreamAnswer();
+  const answer = new VllmStreamAnswer(onDelta);
   let done = false;
   const read = (data: string): void => {
     if (data === '[DONE]') done = true;
@@ -48,13 +49,15 @@ export async function readVllmStream(
     if (last !== null) read(last);
     if (!answer.begun || !(done || answer.finished)) throw broken('the policy’s stream ended in mid-answer');
   } catch (error) {
-    // The connection broke behind the end of the answer.
-    if (done && answer.finished) return answer.answer();
-    if (answer.begun) {
-      const partial = answer.answer();
-      onPartial?.({ ...partial, reasons: [...partial.reasons, 'aborted'] });
+    // Else the connection broke behind the end of the answer.
+    if (!done || !answer.finished) {
+      if (answer.begun) {
+        const partial = answer.answer();
+        onPartial?.({ ...partial, reasons: [...partial.reasons, 'aborted'] });
+      }
+      throw error;
     }
-    throw error;
   }
+  answer.end();
   return answer.answer();
 }

@@ -10,7 +10,8 @@ import {
   usageOf,
   type Json,
 } from './completion-parts.ts';
-import type { EngineAnswer } from './engine.ts';
+import { AnswerTelling } from './answer-telling.ts';
+import type { AnswerDelta, EngineAnswer } from './engine.ts';
 import { GrowingList } from './growing-list.ts';
 import { ToolCallDeltas } from './tool-call-deltas.ts';
 
@@ -51,6 +52,12 @@ export class VllmStreamAnswer {
   #hasLogprobs = false;
   #usage: EngineAnswer['usage'] = null;
   #chunks = 0;
+  readonly #telling: AnswerTelling | null;
+
+  /** `onDelta`: told of the answer's parts as they come. */
+  constructor(onDelta?: (delta: AnswerDelta) => void) {
+    this.#telling = onDelta === undefined ? null : new AnswerTelling(onDelta, this.#tools);
+  }
 
   /** One chunk, parsed. False when it is none of a completion's. */
   push(chunk: unknown): boolean {
@@ -60,11 +67,20 @@ export class VllmStreamAnswer {
     this.#chunks++;
     this.#usage = usageOf(root['usage']) ?? this.#usage;
     this.#promptIds ??= ids(root['prompt_token_ids']);
+    if (this.#chunks === 1) this.#begin(object(choices[0]));
     for (const each of choices) {
       const choice = object(each);
       if (choice !== null && (choice['index'] ?? 0) === 0) this.#choice(choice);
     }
     return true;
+  }
+
+  #begin(choice: Json | null): void {
+    this.#promptIds ??= ids(choice?.['prompt_token_ids']);
+    this.#telling?.begin(
+      this.#promptIds?.length ?? this.#usage?.prompt_tokens ?? 0,
+      this.#usage?.cached_tokens ?? 0,
+    );
   }
 
   #choice(choice: Json): void {
@@ -81,10 +97,21 @@ export class VllmStreamAnswer {
     }
     const delta = object(choice['delta']);
     if (delta === null) return;
-    this.#content += text(delta['content']) ?? '';
-    this.#reasoning += reasoningOf(delta) ?? '';
+    const reasoning = reasoningOf(delta) ?? '';
+    const content = text(delta['content']) ?? '';
+    this.#reasoning += reasoning;
+    this.#content += content;
     this.#refusal ||= (text(delta['refusal']) ?? '') !== '';
+    // Text of the same delta stands before its calls.
+    this.#telling?.say('reasoning', reasoning);
+    this.#telling?.say('text', content);
     this.#tools.push(delta['tool_calls']);
+    this.#telling?.call();
+  }
+
+  /** The stream is at its end. */
+  end(): void {
+    this.#telling?.end();
   }
 
   /** Whether anything came, the end included. */

@@ -16,8 +16,8 @@ export interface VllmOptions {
   /** Whether the template takes system messages in mid-conversation. Default: probed at the first that needs it. */
   readonly systemInPlace?: boolean;
   /**
-   * Has the engine stream, so that the tokens of a call that is cut are known. The agent still gets whole answers.
-   * Default: false.
+   * Has the engine stream: the tokens of a call that is cut are known, and an agent that streams is told the answer while
+   * it comes. Default: false.
    */
   readonly streaming?: boolean;
 }
@@ -41,10 +41,10 @@ export class VllmEngine implements Engine {
   async complete(replica: Replica, request: EngineRequest, signal: AbortSignal): Promise<EngineAnswer> {
     const messages = await this.#systems.place(replica, request.messages, signal);
     const body = JSON.stringify(vllmBody(this.model, { ...request, messages }, this.#streaming));
-    const { onPartial } = request;
+    const { onPartial, onDelta } = request;
     return replica.stream('POST', '/v1/chat/completions', body, signal, (reply) =>
       reply.status === 200 && isEventStream(reply.headers)
-        ? readVllmStream(reply.body, onPartial)
+        ? readVllmStream(reply.body, onPartial, onDelta)
         : readWhole(reply),
     );
   }
