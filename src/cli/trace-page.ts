@@ -63,15 +63,25 @@ function versions(from: number | null, to: number | null): string {
   return `version ${from ?? '?'} to ${to ?? '?'}`;
 }
 
+function requestLines(begin: TracedCall['begin'], joined: readonly string[]): string[] {
+  if (begin?.request_id === undefined) return [];
+  const again = joined.length === 0 ? '' : `, asked again as ${joined.join(', ')}`;
+  return block(`request ${begin.request_id}${again}`, '  ');
+}
+
+function toolLines(begin: TracedCall['begin']): string[] {
+  return begin?.tools === undefined ? [] : block(`tools: ${begin.tools.join(', ') || 'none'}`, '  ');
+}
+
 /** One call for people. `since`: when the episode began. */
-export function callLines({ begin, call }: TracedCall, since: number): string[] {
+export function callLines({ begin, call, joined }: TracedCall, since: number): string[] {
   const head = call ?? begin;
   if (head === null) return [];
   const at = call?.started_at ?? begin?.at ?? since;
   const who = head.agent_id === head.role ? head.role : `${head.role} ${head.agent_id}`;
   const title = printable(`call ${head.call}  ${who}  +${seconds(at - since)}`);
-  const tools = begin?.tools === undefined ? [] : block(`tools: ${begin.tools.join(', ') || 'none'}`, '  ');
-  if (call === null) return [`${title}  in flight: nothing more is known of it`, ...tools];
+  const about = [...requestLines(begin, joined), ...toolLines(begin)];
+  if (call === null) return [`${title}  in flight: nothing more is known of it`, ...about];
   const held = call.held_ms > 0 ? ` (${seconds(call.held_ms)} of it held)` : '';
   const sampled = call.usage?.completion_tokens ?? call.token_ids;
   const facts = [
@@ -85,7 +95,7 @@ export function callLines({ begin, call }: TracedCall, since: number): string[] 
   const marks = [...call.reasons, ...call.notes];
   return [
     `${title}  ${call.fate}  ${seconds(call.ended_at - call.started_at)}${held}`,
-    ...tools,
+    ...about,
     ...block(facts.join(' · '), '  '),
     ...(marks.length > 0 ? block(`marks: ${marks.join(', ')}`, '  ') : []),
     ...call.retries.flatMap((retry) =>
@@ -108,6 +118,9 @@ export function tracePage(trace: Trace, name: { readonly run: string; readonly e
   ].map(printable);
   for (const call of trace.calls) lines.push('', ...callLines(call, since));
   lines.push('');
+  for (const { at, request_id, message } of trace.refused) {
+    lines.push(...block(`request ${request_id} refused at +${seconds(at - since)}: ${message}`, '! '));
+  }
   if (trace.cut) lines.push('the trace was full: further calls stand nowhere');
   if (trace.damaged > 0) lines.push(`lines that cannot be read: ${trace.damaged}`);
   if (end === null) {

@@ -32,6 +32,8 @@ export interface ChatCaller {
   readonly role: Role;
   /** Set when the client is not the CLI: recorded as auxiliary with note `foreign_client`. */
   readonly foreign?: boolean;
+  /** The gateway's own name of the exchange that the call came with; absent for a call from inside this process. */
+  readonly request_id?: string;
   /** Aborts when the client left. */
   readonly signal: AbortSignal;
   /**

@@ -94,7 +94,7 @@ export class CallSampler {
           },
           onRetry: (error) => {
             call.record.retried(error);
-            this.#log.debug({ call: call.record.index, err: error.message }, 'a model call is tried again');
+            this.#log.debug({ ...call.record.names, err: error.message }, 'a model call is tried again');
           },
         });
         if (sampled.finish_reason !== 'abort') return sampled;
@@ -112,7 +112,7 @@ export class CallSampler {
         if (fitted >= maxTokens) throw error;
         maxTokens = fitted;
         this.#log.debug(
-          { engine: engine.name, tokens: counts },
+          { ...call.record.names, engine: engine.name, tokens: counts },
           'a call is fitted into the engine’s context',
         );
       }

@@ -104,22 +104,44 @@ export class EpisodeSession {
     };
   }
 
-  #fail(code: string, message: string): void {
+  #fail(code: string, message: string, record: RecordedCall): void {
     if (this.#failure !== null) return;
     this.#failure = { class: 'infra', phase: 'agent', code, message, retryable: true };
-    this.#log.warn({ code, replica: this.#sampler.replica }, message);
+    this.#log.warn({ ...record.names, code, replica: this.#sampler.replica }, message);
     this.#failed.abort(new EpisodeError(this.#failure));
   }
 
   async #chat(request: ChatRequest, caller: ChatCaller): Promise<ChatAnswer> {
     for (;;) {
-      const spent = this.#admit(request, caller);
+      const spent = this.#admitted(request, caller);
       const tokens = this.#budgets.outputTokens(request.max_tokens, spent);
       if (this.#room.fits(tokens, this.#options.limits.max_sampled_tokens - spent.sampledTokens)) {
         // Not awaited here: this frame would hold the request as long as the policy takes.
         return this.#run(this.#begin(request, caller), tokens, caller.onDelta);
       }
       await this.#room.change(AbortSignal.any([caller.signal, this.#closing.signal]));
+    }
+  }
+
+  /** Notes a request that the gateway itself refused: no call was made for it. */
+  refused(request_id: string, message: string): void {
+    this.#trace.refused({ request_id, message });
+    this.#log.debug({ request_id, why: message }, 'a request was refused');
+  }
+
+  /** Notes that a request was given the call of an earlier one, which it repeats. */
+  joined(request_id: string, begun_by: string): void {
+    this.#trace.joined({ request_id, begun_by });
+    this.#log.debug({ request_id, begun_by }, 'a request was given the call that it repeats');
+  }
+
+  #admitted(request: ChatRequest, caller: ChatCaller): Spent {
+    try {
+      return this.#admit(request, caller);
+    } catch (error) {
+      if (error instanceof ChatError && caller.request_id !== undefined)
+        this.refused(caller.request_id, error.message);
+      throw error;
     }
   }
 
@@ -142,7 +164,7 @@ export class EpisodeSession {
     const record = new RecordedCall(this.#calls.length, caller, fresh, clock, this.#watcher);
     this.#calls.push(record);
     const tools = (request.tools ?? []).map((tool) => tool.function.name);
-    this.#trace.begin({ index: record.index, agent_id: caller.agent_id, role: caller.role, tools });
+    this.#trace.begin({ index: record.index, ...record.caller, tools });
     this.#policy.pauses.add(clock);
     const signal = AbortSignal.any([caller.signal, this.#closing.signal, clock.signal]);
     return new CallInProgress({ ...request, messages }, counted, record, signal);
@@ -211,7 +233,7 @@ export class EpisodeSession {
     // What was sampled of it is lost, whatever its end was.
     record.end(record.sampled === null ? failure.fate : 'aborted');
     if (failure.overflow === true) this.#budgets.met('context_overflow');
-    if (failure.infra !== undefined) this.#fail(failure.infra.code, failure.infra.message);
+    if (failure.infra !== undefined) this.#fail(failure.infra.code, failure.infra.message, record);
     return failure.told;
   }
 }

@@ -31,10 +31,13 @@ export interface CallWatcher {
   fated(call: RecordedCall): void;
 }
 
+/** Who makes a call, as far as its record says it. */
+type RecordedCaller = Pick<ChatCaller, 'agent_id' | 'role' | 'foreign' | 'request_id'>;
+
 /** A call while the episode runs: what its record is made of, filled in as it becomes known. */
 export class RecordedCall {
   readonly index: number;
-  readonly caller: Pick<ChatCaller, 'agent_id' | 'role' | 'foreign'>;
+  readonly caller: RecordedCaller;
   readonly fresh: readonly ChatMessage[];
   readonly clock: CallClock;
   readonly startedAt = Date.now();
@@ -59,14 +62,15 @@ export class RecordedCall {
 
   constructor(
     index: number,
-    caller: Pick<ChatCaller, 'agent_id' | 'role' | 'foreign'>,
+    caller: RecordedCaller,
     fresh: readonly ChatMessage[],
     clock: CallClock,
     watcher: CallWatcher,
   ) {
     this.#watcher = watcher;
     this.index = index;
-    this.caller = { agent_id: caller.agent_id, role: caller.role };
+    const { agent_id, role, request_id } = caller;
+    this.caller = { agent_id, role, ...(request_id === undefined ? {} : { request_id }) };
     this.fresh = fresh;
     this.clock = clock;
     if (caller.foreign === true) {
@@ -81,6 +85,12 @@ export class RecordedCall {
     this.#heldMs = this.clock.heldMs;
     this.endedAt = Date.now();
     this.#watcher.ended(this);
+  }
+
+  /** What it is called in the log: an agent's error is found by the name of its request. */
+  get names(): { readonly call: number; readonly request_id?: string } {
+    const { request_id } = this.caller;
+    return { call: this.index, ...(request_id === undefined ? {} : { request_id }) };
   }
 
   get lastError(): string | null {

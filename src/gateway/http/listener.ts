@@ -10,6 +10,7 @@ import { answerClient, sendError, sendJson, type StreamTiming } from './answerin
 import { BodyError, parseJsonBody, readBody } from './body.ts';
 import { modelList } from './models.ts';
 import type { OpenSession } from './open-session.ts';
+import { nameExchange } from './request-id.ts';
 import type { RequestLoad } from './session-load.ts';
 import { replayKey, type SharedCall } from './shared-call.ts';
 
@@ -37,6 +38,7 @@ interface Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly load: RequestLoad;
+  readonly requestId: string;
 }
 
 type Serve = (exchange: Exchange) => Promise<void>;
@@ -44,6 +46,8 @@ type Serve = (exchange: Exchange) => Promise<void>;
 /** The gateway's one request handler. Over an attempt's own socket only that attempt's bearer is taken. */
 export class Listener {
   readonly #options: ListenerOptions;
+  /** Names of the exchanges that began calls: a retry has another name and the same call. */
+  readonly #begunBy = new WeakMap<SharedCall, string>();
   readonly #routes: ReadonlyMap<string, { readonly dialect: Dialect; readonly serve: Serve }>;
 
   constructor(options: ListenerOptions) {
@@ -74,14 +78,20 @@ export class Listener {
   /** `only`: the session whose socket this is; null for the port that all share. */
   handler(only: OpenSession | null): RequestListener {
     return (request, response) => {
-      void this.#handle(only, request, response).catch((error: unknown) => {
-        this.#options.log.warn({ err: error }, 'a request failed in the gateway');
+      const requestId = nameExchange(response);
+      void this.#handle(only, request, response, requestId).catch((error: unknown) => {
+        this.#options.log.warn({ err: error, request_id: requestId }, 'a request failed in the gateway');
         sendError(response, anthropicDialect.httpError(500, 'the gateway failed'));
       });
     };
   }
 
-  async #handle(only: OpenSession | null, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #handle(
+    only: OpenSession | null,
+    request: IncomingMessage,
+    response: ServerResponse,
+    requestId: string,
+  ): Promise<void> {
     response.on('error', () => {}); // A client that left; `close` tells the rest.
     const path = (request.url ?? '/').split('?', 1)[0]!;
     const method = request.method ?? 'GET';
@@ -91,11 +101,12 @@ export class Listener {
     }
     const dialect = path.startsWith('/v1/chat/') ? openaiDialect : anthropicDialect;
     const route = this.#routes.get(`${method} ${path}`);
+    const session = this.#options.sessions.get(bearerHash(bearerOf(request)));
     const refuse = (status: number, message: string): void => {
+      session?.calls.refused(requestId, `HTTP ${status}: ${message}`);
       request.resume(); // What the client still sends is thrown away, so that it can read the refusal.
       sendError(response, dialect.httpError(status, message));
     };
-    const session = this.#options.sessions.get(bearerHash(bearerOf(request)));
     if (route === undefined) return refuse(404, `${method} ${path} is not served here`);
     if (session === undefined || (only !== null && session !== only)) {
       return refuse(401, 'unknown or missing credential');
@@ -103,33 +114,36 @@ export class Listener {
     const load = session.load.enter(response);
     if (load === null) return refuse(429, 'too many requests at once');
     try {
-      await route.serve({ session, request, response, load });
+      await route.serve({ session, request, response, load, requestId });
     } catch (error) {
       if (error instanceof BodyError) refuse(error.status, error.message);
       // What JSON.parse takes, JSON.stringify may not: it works on the stack.
       else if (error instanceof RangeError) refuse(400, 'the body is nested too deeply');
-      else if (error instanceof ChatError) sendError(response, dialect.error(error));
-      else if (!request.socket.destroyed) throw error;
+      else if (error instanceof ChatError) {
+        session.calls.refused(requestId, error.message);
+        sendError(response, dialect.error(error));
+      } else if (!request.socket.destroyed) throw error;
     }
   }
 
   async #call(dialect: Dialect, path: string, exchange: Exchange): Promise<void> {
-    const { session, request, response } = exchange;
-    const { shared, call } = this.#take(session, request, path, await readCall(dialect, path, exchange));
-    await answerClient(response, dialect, call, shared, this.#options.timing);
+    const { shared, call } = this.#take(exchange, path, await readCall(dialect, path, exchange));
+    await answerClient(exchange.response, dialect, call, shared, this.#options.timing);
   }
 
   /** In a frame of its own: the request's messages are the session's from here on, and nothing else holds them. */
   #take(
-    session: OpenSession,
-    request: IncomingMessage,
+    { session, request, requestId }: Exchange,
     path: string,
     { key, call }: KeyedCall,
   ): { readonly shared: SharedCall; readonly call: DialectCall } {
     const client = session.clients.identify(request.headers, path, call.request);
     const shared = session.shared.take(key, client.isCli, (signal) =>
-      session.calls.chat(call.request, { ...client, signal }),
+      session.calls.chat(call.request, { ...client, signal, request_id: requestId }),
     );
+    const first = this.#begunBy.get(shared);
+    if (first === undefined) this.#begunBy.set(shared, requestId);
+    else session.calls.joined(requestId, first);
     return { shared, call: { ...call, request: { messages: [] } } };
   }
 

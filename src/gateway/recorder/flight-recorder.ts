@@ -34,8 +34,14 @@ export interface EpisodeTrace {
     readonly index: number;
     readonly agent_id: string;
     readonly role: Role;
+    /** Default: none, for a call from inside this process. */
+    readonly request_id?: string;
     readonly tools: readonly string[];
   }): void;
+  /** A request that repeats an earlier one was given its call. */
+  joined(request: { readonly request_id: string; readonly begun_by: string }): void;
+  /** A request that no call was made for. */
+  refused(request: { readonly request_id: string; readonly message: string }): void;
   call(
     record: CallRecord,
     detail: { readonly retries: readonly TracedRetry[]; readonly error: string | null },
@@ -45,7 +51,15 @@ export interface EpisodeTrace {
 }
 
 /** Of an episode that nobody records. */
-export const noTrace: EpisodeTrace = { hide() {}, begin() {}, call() {}, fate() {}, end() {} };
+export const noTrace: EpisodeTrace = {
+  hide() {},
+  begin() {},
+  joined() {},
+  refused() {},
+  call() {},
+  fate() {},
+  end() {},
+};
 
 /** Keeps what episodes' calls were, on this machine's disk, so that a crash can be explained. */
 export interface FlightRecorder extends AsyncDisposable {
@@ -66,6 +80,8 @@ type Episode = Parameters<FlightRecorder['open']>[0];
 /** One episode has at most this share of the limit. */
 const shareOfAnEpisode = 1 / 8;
 const sweepShare = 1 / 16;
+/** Refused requests of one episode that are written: an agent may ask for ever, and its calls are to be seen. */
+const refusalsKept = 200;
 
 export function createFlightRecorder(options: FlightRecorderOptions): FlightRecorder {
   return new DiskRecorder(options);
@@ -138,6 +154,7 @@ class DiskTrace implements EpisodeTrace {
   #left: number;
   #begun = false;
   #cut = false;
+  #refusals = 0;
   #tools = '';
 
   constructor(
@@ -168,8 +185,18 @@ class DiskTrace implements EpisodeTrace {
       agent_id: call.agent_id,
       role: call.role,
       at: Date.now(),
+      ...(call.request_id === undefined ? {} : { request_id: call.request_id }),
       ...(changed ? { tools: call.tools } : {}),
     });
+  }
+
+  joined({ request_id, begun_by }: Parameters<EpisodeTrace['joined']>[0]): void {
+    this.#add({ type: 'joined', request_id, begun_by, at: Date.now() });
+  }
+
+  refused({ request_id, message }: Parameters<EpisodeTrace['refused']>[0]): void {
+    if (this.#refusals++ >= refusalsKept) return;
+    this.#add({ type: 'refused', request_id, message, at: Date.now() });
   }
 
   call(...[record, detail]: Parameters<EpisodeTrace['call']>): void {

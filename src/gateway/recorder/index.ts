@@ -6,4 +6,5 @@ export {
   type FlightRecorderOptions,
 } from './flight-recorder.ts';
 export { traceDirectory } from './trace-path.ts';
-export { findTraces, readTrace, type Trace, type TracedCall, type TraceFile } from './read-trace.ts';
+export { findTraces, readTrace, type Trace, type TraceFile } from './read-trace.ts';
+export type { TracedCall } from './trace-reading.ts';

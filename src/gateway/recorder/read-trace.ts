@@ -2,29 +2,13 @@ import { createReadStream } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import type { BeginLine, CallLine, EndLine, EpisodeLine, TraceLine } from './trace-line.ts';
 import { parseTraceName, pathPart } from './trace-path.ts';
-
-/** A call as its lines tell it. */
-export interface TracedCall {
-  readonly begin: BeginLine | null;
-  /** With what became of it; null: it was in flight when the worker ended, or still is. */
-  readonly call: CallLine | null;
-}
+import { TraceReading, type TraceSoFar } from './trace-reading.ts';
 
 /** One attempt's trace. */
-export interface Trace {
+export interface Trace extends TraceSoFar {
   readonly path: string;
   readonly attempt: number;
-  readonly episode: EpisodeLine | null;
-  /** In order of arrival. */
-  readonly calls: readonly TracedCall[];
-  /** null: the worker ended before the episode did, or it still runs. */
-  readonly end: EndLine | null;
-  /** Its share of the disk was used up before its end. */
-  readonly cut: boolean;
-  /** Lines that cannot be read: cut short by a full disk or a crash. */
-  readonly damaged: number;
 }
 
 /** A trace's file. */
@@ -53,41 +37,11 @@ export async function findTraces(directory: string, episode: string): Promise<re
   );
 }
 
-function parsed(line: string): TraceLine | null {
-  try {
-    const value: unknown = JSON.parse(line);
-    return typeof value === 'object' && value !== null && 'type' in value ? (value as TraceLine) : null;
-  } catch {
-    return null;
-  }
-}
-
-/** Reads one file; lines of kinds that this code does not know are passed over. */
+/** Reads one file. */
 export async function readTrace({ path, attempt }: TraceFile): Promise<Trace> {
-  const calls = new Map<number, { begin: BeginLine | null; call: CallLine | null }>();
-  const of = (index: number): { begin: BeginLine | null; call: CallLine | null } => {
-    let call = calls.get(index);
-    if (call === undefined) calls.set(index, (call = { begin: null, call: null }));
-    return call;
-  };
-  let episode: EpisodeLine | null = null;
-  let end: EndLine | null = null;
-  let cut = false;
-  let damaged = 0;
+  const reading = new TraceReading();
   for await (const text of createInterface({ input: createReadStream(path, 'utf8'), crlfDelay: Infinity })) {
-    if (text === '') continue;
-    const line = parsed(text);
-    if (line === null) damaged++;
-    else if (line.type === 'episode') episode = line;
-    else if (line.type === 'begin') of(line.call).begin = line;
-    else if (line.type === 'call') of(line.call).call = line;
-    else if (line.type === 'end') end = line;
-    else if (line.type === 'cut') cut = true;
-    else if (line.type === 'fate') {
-      const known = of(line.call);
-      if (known.call !== null) known.call = { ...known.call, fate: line.fate };
-    }
+    reading.add(text);
   }
-  const ordered = [...calls].sort(([a], [b]) => a - b).map(([, call]) => call);
-  return { path, attempt, episode, calls: ordered, end, cut, damaged };
+  return { path, attempt, ...reading.soFar() };
 }

@@ -38,6 +38,8 @@ export interface BeginLine {
   readonly agent_id: string;
   readonly role: Role;
   readonly at: number;
+  /** The `request-id` that its client was told; absent for a call from inside the worker. */
+  readonly request_id?: string;
   /** Names of the tools it may call; absent where they are those of the call before. */
   readonly tools?: readonly string[];
 }
@@ -73,6 +75,23 @@ export interface CallLine {
   readonly answer: AssistantMessage | ChatMessage | null;
 }
 
+/** A client asked again for a call that it had not got: another name for the same call. */
+export interface JoinedLine {
+  readonly type: 'joined';
+  readonly request_id: string;
+  /** The `request_id` in the call's `begin`. */
+  readonly begun_by: string;
+  readonly at: number;
+}
+
+/** A request that the gateway itself refused: no call was made for it. */
+export interface RefusedLine {
+  readonly type: 'refused';
+  readonly request_id: string;
+  readonly message: string;
+  readonly at: number;
+}
+
 /** What became of an answer. */
 export interface FateLine {
   readonly type: 'fate';
@@ -95,7 +114,8 @@ export interface CutLine {
   readonly at: number;
 }
 
-export type TraceLine = EpisodeLine | BeginLine | CallLine | FateLine | EndLine | CutLine;
+export type TraceLine =
+  EpisodeLine | BeginLine | JoinedLine | RefusedLine | CallLine | FateLine | EndLine | CutLine;
 
 /** The line of a call whose policy is done. */
 export function callLine(
