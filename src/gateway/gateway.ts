@@ -4,7 +4,9 @@ import type { LogprobsMode } from '../contracts/index.ts';
 import type { Logger } from '../observe/index.ts';
 import { EpisodeSession } from './calls/episode-session.ts';
 import type { PolicyAccess } from './calls/policy-access.ts';
+import { Continuation } from './continuation/continuation.ts';
 import { createEngine, type EngineKind } from './engines/create-engine.ts';
+import type { CallFormat } from './engines/call-formats/call-format.ts';
 import type { Engine } from './engines/engine.ts';
 import { bearerHash, Listener } from './http/listener.ts';
 import {
@@ -36,6 +38,8 @@ export interface GatewayOptions {
     readonly engine?: EngineKind;
     /** Has the policy stream its answers, where its engine streams ids (vLLM's does). Default: false. */
     readonly streaming?: boolean;
+    /** How the model writes tool calls, as the probe found it: calls then go on from ids. Default: every prompt is text. */
+    readonly callFormat?: CallFormat | null;
     readonly replicas?: ReplicaOptions;
   };
   /** Default: never paused, no version. */
@@ -92,8 +96,10 @@ class HttpGateway implements Gateway {
     this.#options = options;
     const { urls, apiKey, replicas, engine, ...model } = options.policy;
     const state = options.policyState ?? staticPolicyState;
+    const spoken = options.engine ?? createEngine(engine ?? 'vllm', model);
     this.#policy = {
-      engine: options.engine ?? createEngine(engine ?? 'vllm', model),
+      engine: spoken,
+      continuation: new Continuation(spoken, options.log),
       replicas: new ReplicaSet(urls, apiKey, options.log, replicas, () => state.paused()),
       state,
       pauses: new PauseWatch(state),

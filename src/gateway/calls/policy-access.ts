@@ -1,4 +1,5 @@
 import type { Logger } from '../../observe/index.ts';
+import type { Continuation } from '../continuation/continuation.ts';
 import type { Engine } from '../engines/engine.ts';
 import type { PauseWatch } from '../policy/pause-watch.ts';
 import type { ReplicaSet } from '../policy/replica-set.ts';
@@ -7,6 +8,7 @@ import type { PolicyState } from '../policy-state.ts';
 /** What all sessions of a gateway share. */
 export interface PolicyAccess {
   readonly engine: Engine;
+  readonly continuation: Continuation;
   readonly replicas: ReplicaSet;
   readonly state: PolicyState;
   readonly pauses: PauseWatch;

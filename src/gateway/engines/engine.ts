@@ -78,6 +78,12 @@ export interface Engine {
   /** Whether `complete` honours `prompt_token_ids`. */
   readonly continuesFromIds: boolean;
   complete(replica: Replica, request: EngineRequest, signal: AbortSignal): Promise<EngineAnswer>;
+  /** Ids of the rendered prompt, up to where an answer begins; null where the engine refuses it or has no way to say. */
+  render(
+    replica: Replica,
+    request: Pick<EngineRequest, 'messages' | 'tools' | 'upstreamId'>,
+    signal: AbortSignal,
+  ): Promise<Int32Array | null>;
   /** Tokens of the rendered prompt; null where the engine has no way to say. */
   countTokens(
     replica: Replica,

@@ -1,3 +1,5 @@
+import type { ToolDefinition } from '../../contracts/index.ts';
+import type { CallFormat } from './call-formats/call-format.ts';
 import type { EngineAnswer } from './engine.ts';
 
 export type Spoken = Pick<EngineAnswer, 'content' | 'reasoning' | 'tool_calls'>;
@@ -84,8 +86,12 @@ function splitCalls(text: string): Pick<Spoken, 'content' | 'tool_calls'> | null
  * of routes that parse nothing. An argument string is the sampled text. A call that is cut or no call leaves all of it
  * text, markup included.
  */
-export function parseGeneratedText(text: string, tools: boolean): Spoken {
+export function parseGeneratedText(
+  text: string,
+  tools: readonly ToolDefinition[] | undefined,
+  _format: CallFormat,
+): Spoken {
   const { reasoning, rest } = splitThinking(text);
-  const split = tools ? splitCalls(rest) : null;
+  const split = tools !== undefined && tools.length > 0 ? splitCalls(rest) : null;
   return { reasoning, ...(split ?? { content: rest, tool_calls: [] }) };
 }

@@ -14,7 +14,8 @@ import {
   type Json,
   type LogprobList,
 } from './completion-parts.ts';
-import type { EngineAnswer } from './engine.ts';
+import type { CallFormat } from './call-formats/call-format.ts';
+import type { EngineAnswer, EngineRequest } from './engine.ts';
 import { parseGeneratedText } from './generated-text.ts';
 
 /** `output_token_logprobs`: `[logprob, id, text or null]` a sampled token. */
@@ -76,8 +77,13 @@ export function sglangChatAnswer(body: unknown): EngineAnswer | null {
  */
 export function sglangGenerateAnswer(
   body: unknown,
+  {
+    tools,
+    tool_choice,
+    parallel_tool_calls,
+  }: Pick<EngineRequest, 'tools' | 'tool_choice' | 'parallel_tool_calls'>,
   promptIds: Int32Array,
-  tools: boolean,
+  format: CallFormat,
 ): EngineAnswer | null {
   const root = object(body);
   const meta = object(root?.['meta_info']);
@@ -86,12 +92,14 @@ export function sglangGenerateAnswer(
 
   const finish = object(meta['finish_reason']);
   const kind = text(finish?.['type']);
-  const spoken = parseGeneratedText(sampled, tools);
+  const spoken = parseGeneratedText(sampled, tool_choice === 'none' ? undefined : tools, format);
+  const calls = parallel_tool_calls === false ? spoken.tool_calls.slice(0, 1) : spoken.tool_calls;
   const pairs = triplets(meta['output_token_logprobs']);
   return {
-    ...spoken,
-    content: contentOf(spoken.content, spoken.tool_calls),
-    finish_reason: kind === 'stop' && spoken.tool_calls.length > 0 ? 'tool_calls' : kind,
+    reasoning: spoken.reasoning,
+    content: contentOf(spoken.content, calls),
+    tool_calls: calls,
+    finish_reason: kind === 'stop' && calls.length > 0 ? 'tool_calls' : kind,
     stop_sequence: text(finish?.['matched']),
     refusal: false,
     prompt_token_ids: promptIds,

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { LogprobsMode } from '../../contracts/index.ts';
-import type { Replica } from '../policy/replica.ts';
-import { object } from './completion-parts.ts';
+import type { Replica, ReplicaReply } from '../policy/replica.ts';
+import type { CallFormat } from './call-formats/call-format.ts';
+import { object, type Json } from './completion-parts.ts';
 import { EngineError } from './engine-error.ts';
 import { replyFault } from './engine-faults.ts';
 import type { Engine, EngineAnswer, EngineRequest } from './engine.ts';
@@ -22,23 +23,28 @@ export class SglangEngine implements Engine {
   readonly name = 'sglang';
   readonly model: string;
   readonly logprobsMode: LogprobsMode;
-  readonly continuesFromIds = true;
+  readonly #callFormat: CallFormat | null;
   readonly #systems: SystemPlacement;
 
   constructor(options: Omit<VllmOptions, 'streaming'>) {
     this.model = options.model;
     this.logprobsMode = options.logprobsMode ?? 'unknown';
+    this.#callFormat = options.callFormat ?? null;
     this.#systems = new SystemPlacement(options.model, options.systemInPlace);
+  }
+
+  get continuesFromIds(): boolean {
+    return this.#callFormat !== null;
   }
 
   async complete(replica: Replica, request: EngineRequest, signal: AbortSignal): Promise<EngineAnswer> {
     const rid = `rollpool-${randomUUID()}`;
     const promptIds = request.prompt_token_ids;
-    if (promptIds !== undefined) {
+    if (promptIds !== undefined && this.#callFormat !== null) {
+      const format = this.#callFormat;
       const body = JSON.stringify(sglangGenerateBody(promptIds, request, rid));
-      const tools = (request.tools?.length ?? 0) > 0 && request.tool_choice !== 'none';
       return this.#ask(replica, '/generate', body, rid, signal, (answer) =>
-        sglangGenerateAnswer(answer, promptIds, tools),
+        sglangGenerateAnswer(answer, request, promptIds, format),
       );
     }
     const messages = await this.#systems.place(replica, request.messages, signal);
@@ -83,6 +89,29 @@ export class SglangEngine implements Engine {
     request: Pick<EngineRequest, 'messages' | 'tools' | 'upstreamId'>,
     signal: AbortSignal,
   ): Promise<number | null> {
+    const reply = await this.#oneToken(replica, request, signal);
+    if (reply.status !== 200) return replyFault(reply).tokens?.prompt ?? null;
+    const count = object(parsed(reply)?.['usage'])?.['prompt_tokens'];
+    return typeof count === 'number' ? count : null;
+  }
+
+  async render(
+    replica: Replica,
+    request: Pick<EngineRequest, 'messages' | 'tools' | 'upstreamId'>,
+    signal: AbortSignal,
+  ): Promise<Int32Array | null> {
+    const reply = await this.#oneToken(replica, request, signal);
+    if (reply.status === 200) return sglangChatAnswer(parsed(reply))?.prompt_token_ids ?? null;
+    const fault = replyFault(reply);
+    if (fault.fault === 'busy') throw fault;
+    return null;
+  }
+
+  async #oneToken(
+    replica: Replica,
+    request: Pick<EngineRequest, 'messages' | 'tools' | 'upstreamId'>,
+    signal: AbortSignal,
+  ): Promise<ReplicaReply> {
     const messages = await this.#systems.place(replica, request.messages, signal);
     const body = JSON.stringify({
       model: this.model,
@@ -90,14 +119,17 @@ export class SglangEngine implements Engine {
       ...(request.tools === undefined || request.tools.length === 0 ? {} : { tools: request.tools }),
       max_tokens: 1,
       stream: false,
+      return_token_ids: true,
+      return_prompt_token_ids: true,
     });
-    const reply = await replica.request('POST', '/v1/chat/completions', body, signal);
-    if (reply.status !== 200) return replyFault(reply).tokens?.prompt ?? null;
-    try {
-      const usage = object(object(parseLenientJson(reply.text))?.['usage']);
-      return typeof usage?.['prompt_tokens'] === 'number' ? usage['prompt_tokens'] : null;
-    } catch {
-      return null;
-    }
+    return replica.request('POST', '/v1/chat/completions', body, signal);
+  }
+}
+
+function parsed(reply: ReplicaReply): Json | null {
+  try {
+    return object(parseLenientJson(reply.text));
+  } catch {
+    return null;
   }
 }

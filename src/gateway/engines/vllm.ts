@@ -1,7 +1,11 @@
 import type { LogprobsMode } from '../../contracts/index.ts';
-import type { Replica, ReplicaStream } from '../policy/replica.ts';
+import type { Replica, ReplicaReply, ReplicaStream } from '../policy/replica.ts';
 import { EngineError } from './engine-error.ts';
+import type { CallFormat } from './call-formats/call-format.ts';
+import { ids, object, type Json } from './completion-parts.ts';
 import { replyFault } from './engine-faults.ts';
+import { parseLenientJson } from './lenient-json.ts';
+import { vllmCompletionsAnswer, vllmCompletionsBody } from './vllm-completions.ts';
 import type { Engine, EngineAnswer, EngineRequest } from './engine.ts';
 import { readVllmStream } from './read-vllm-stream.ts';
 import { SystemPlacement } from './system-placement.ts';
@@ -20,6 +24,8 @@ export interface VllmOptions {
    * it comes. Default: false.
    */
   readonly streaming?: boolean;
+  /** How the model writes tool calls: calls then go on from ids. Default: not known, and every prompt is text. */
+  readonly callFormat?: CallFormat | null;
 }
 
 /** vLLM's `/v1/chat/completions`, unary or streamed, with token ids and logprobs (facts: token capture 1). */
@@ -27,7 +33,7 @@ export class VllmEngine implements Engine {
   readonly name = 'vllm';
   readonly model: string;
   readonly logprobsMode: LogprobsMode;
-  readonly continuesFromIds = false;
+  readonly #callFormat: CallFormat | null;
   readonly #streaming: boolean;
   readonly #systems: SystemPlacement;
 
@@ -35,10 +41,18 @@ export class VllmEngine implements Engine {
     this.model = options.model;
     this.logprobsMode = options.logprobsMode ?? 'unknown';
     this.#streaming = options.streaming ?? false;
+    this.#callFormat = options.callFormat ?? null;
     this.#systems = new SystemPlacement(options.model, options.systemInPlace);
   }
 
+  get continuesFromIds(): boolean {
+    return this.#callFormat !== null;
+  }
+
   async complete(replica: Replica, request: EngineRequest, signal: AbortSignal): Promise<EngineAnswer> {
+    if (request.prompt_token_ids !== undefined && this.#callFormat !== null) {
+      return this.#continue(replica, request, request.prompt_token_ids, this.#callFormat, signal);
+    }
     const messages = await this.#systems.place(replica, request.messages, signal);
     const body = JSON.stringify(vllmBody(this.model, { ...request, messages }, this.#streaming));
     const { onPartial, onDelta } = request;
@@ -49,11 +63,43 @@ export class VllmEngine implements Engine {
     );
   }
 
+  async #continue(
+    replica: Replica,
+    request: EngineRequest,
+    promptIds: Int32Array,
+    format: CallFormat,
+    signal: AbortSignal,
+  ): Promise<EngineAnswer> {
+    const body = vllmCompletionsBody(this.model, request, promptIds);
+    const reply = await replica.request('POST', '/v1/completions', body, signal);
+    return wholeAnswer(reply, (bytes) =>
+      vllmCompletionsAnswer(parseLenientJson(bytes.toString()), request, promptIds, format),
+    );
+  }
+
   async countTokens(
     replica: Replica,
     request: Pick<EngineRequest, 'messages' | 'tools' | 'upstreamId'>,
     signal: AbortSignal,
   ): Promise<number | null> {
+    const count = (await this.#tokenize(replica, request, signal))?.['count'];
+    return typeof count === 'number' ? count : null;
+  }
+
+  async render(
+    replica: Replica,
+    request: Pick<EngineRequest, 'messages' | 'tools' | 'upstreamId'>,
+    signal: AbortSignal,
+  ): Promise<Int32Array | null> {
+    return ids((await this.#tokenize(replica, request, signal))?.['tokens']);
+  }
+
+  /** What `/tokenize` says of a request; null when it refuses it. */
+  async #tokenize(
+    replica: Replica,
+    request: Pick<EngineRequest, 'messages' | 'tools' | 'upstreamId'>,
+    signal: AbortSignal,
+  ): Promise<Json | null> {
     const messages = await this.#systems.place(replica, request.messages, signal);
     const reply = await replica.request(
       'POST',
@@ -66,10 +112,13 @@ export class VllmEngine implements Engine {
       }),
       signal,
     );
-    if (reply.status !== 200) return null;
+    if (reply.status !== 200) {
+      const fault = replyFault(reply);
+      if (fault.fault === 'busy') throw fault;
+      return null;
+    }
     try {
-      const { count } = JSON.parse(reply.text) as { count?: unknown };
-      return typeof count === 'number' ? count : null;
+      return object(JSON.parse(reply.text));
     } catch {
       return null;
     }
@@ -82,11 +131,17 @@ function isEventStream(headers: ReplicaStream['headers']): boolean {
 }
 
 async function readWhole(stream: ReplicaStream): Promise<EngineAnswer> {
-  const reply = await stream.whole();
+  return wholeAnswer(await stream.whole(), readVllmAnswer);
+}
+
+function wholeAnswer(
+  reply: ReplicaReply & { readonly bytes: Buffer },
+  read: (bytes: Buffer) => EngineAnswer | null,
+): EngineAnswer {
   if (reply.status !== 200) throw replyFault(reply);
   let answer: EngineAnswer | null = null;
   try {
-    answer = readVllmAnswer(reply.bytes);
+    answer = read(reply.bytes);
   } catch (cause) {
     throw new EngineError('busy', 'the policy answered something that is no JSON', {
       cause,

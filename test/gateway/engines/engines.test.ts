@@ -2,7 +2,14 @@ import type { Engine } from '../../../src/gateway/engines/engine.ts';
 import { SglangEngine } from '../../../src/gateway/engines/sglang.ts';
 import { VllmEngine } from '../../../src/gateway/engines/vllm.ts';
 import { engineContract } from './contract.ts';
-import { sglangChat, sglangChatMeta, sglangGenerate, vllmStreamed, vllmUnary } from './support/mouths.ts';
+import {
+  sglangChat,
+  sglangChatMeta,
+  sglangGenerate,
+  vllmCompletions,
+  vllmStreamed,
+  vllmUnary,
+} from './support/mouths.ts';
 
 const model = { model: 'policy' };
 
@@ -14,6 +21,7 @@ function fromIds(engine: Engine, ids: readonly number[]): Engine {
     logprobsMode: engine.logprobsMode,
     continuesFromIds: engine.continuesFromIds,
     countTokens: engine.countTokens.bind(engine),
+    render: engine.render.bind(engine),
     complete: (replica, request, signal) =>
       engine.complete(replica, { ...request, prompt_token_ids: Int32Array.from(ids) }, signal),
   };
@@ -42,7 +50,13 @@ engineContract({
 engineContract({
   name: 'SGLang /generate',
   mouth: sglangGenerate,
-  engine: () => fromIds(new SglangEngine(model), [1, 2, 3, 4, 5]),
+  engine: () => fromIds(new SglangEngine({ ...model, callFormat: 'hermes' }), [1, 2, 3, 4, 5]),
   givesIds: true,
   abortsById: true,
+});
+engineContract({
+  name: 'vLLM /v1/completions',
+  mouth: vllmCompletions,
+  engine: () => fromIds(new VllmEngine({ ...model, callFormat: 'hermes' }), [1, 2, 3, 4, 5]),
+  givesIds: true,
 });

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parseGeneratedText } from '../../../src/gateway/engines/generated-text.ts';
 
+const tools = [{ type: 'function' as const, function: { name: 'f', parameters: {} } }];
 const call = (name: string, given: string): string =>
   `<tool_call>\n{"name": "${name}", "arguments": ${given}}\n</tool_call>`;
 
@@ -45,11 +46,11 @@ test.each<[string, string, unknown]>([
     { content: '<tool_call>{"arguments": {}}</tool_call>', tool_calls: [] },
   ],
 ])('%s', (_name, text, spoken) => {
-  expect(parseGeneratedText(text, true)).toMatchObject(spoken as object);
+  expect(parseGeneratedText(text, tools, 'hermes')).toMatchObject(spoken as object);
 });
 
 test('without tools a call is text', () => {
-  expect(parseGeneratedText(call('f', '{}'), false)).toMatchObject({
+  expect(parseGeneratedText(call('f', '{}'), undefined, 'hermes')).toMatchObject({
     content: call('f', '{}'),
     tool_calls: [],
   });
@@ -61,7 +62,7 @@ test('arguments are the sampled text, whatever JSON it is', () => {
     fc.property(spaced, ([value, indent]) => {
       const given = JSON.stringify(value, null, indent);
       fc.pre(!given.includes('</tool_call>'));
-      expect(parseGeneratedText(call('f', given), true).tool_calls).toEqual([
+      expect(parseGeneratedText(call('f', given), tools, 'hermes').tool_calls).toEqual([
         { id: '', name: 'f', arguments: given },
       ]);
     }),

@@ -267,7 +267,7 @@ describe('SGLang’s /generate, as the scripted policy speaks it', () => {
   test('goes on from recorded ids: the prompt is what was sampled, under a template that rewrites history too', async () => {
     await using policy = await start({ engine: 'sglang', template: 'hostile' });
     const replica = new Replica(policy.url, undefined);
-    const engine = createEngine('sglang', { model: 'policy' });
+    const engine = createEngine('sglang', { model: 'policy', callFormat: 'hermes' });
     const { signal } = new AbortController();
     const first = await engine.complete(replica, of(task), signal);
     // The tail that the template writes behind the turn, as a rendering of the whole would end.
@@ -290,7 +290,7 @@ describe('SGLang’s /generate, as the scripted policy speaks it', () => {
   test('reads thinking and calls out of the text as the chat route does', async () => {
     await using policy = await start({ engine: 'sglang' });
     const replica = new Replica(policy.url, undefined);
-    const engine = createEngine('sglang', { model: 'policy' });
+    const engine = createEngine('sglang', { model: 'policy', callFormat: 'hermes' });
     const { signal } = new AbortController();
     const seeded = { ...of(task), seed: 11 };
     const chat = await engine.complete(replica, seeded, signal);

@@ -142,10 +142,14 @@ describe('what SGLang answers', () => {
     ).toEqual(['length_mismatch']);
     const generated = JSON.parse(sglangGenerate.write(said({ ids: [5, 6], logprobs: [-1, -1] })));
     generated.output_ids = [5];
-    expect(sglangGenerateAnswer(generated, Int32Array.of(1), false)!.reasons).toEqual(['length_mismatch']);
+    expect(sglangGenerateAnswer(generated, {}, Int32Array.of(1), 'hermes')!.reasons).toEqual([
+      'length_mismatch',
+    ]);
     generated.output_ids = [5, 6];
     generated.meta_info.output_token_logprobs[1] = [-1, 'x', null];
-    expect(sglangGenerateAnswer(generated, Int32Array.of(1), false)!.reasons).toEqual(['length_mismatch']);
+    expect(sglangGenerateAnswer(generated, {}, Int32Array.of(1), 'hermes')!.reasons).toEqual([
+      'length_mismatch',
+    ]);
   });
 
   test('logprobs beside their ids go before those of the chat, which a parser may have grouped', () => {
@@ -157,7 +161,7 @@ describe('what SGLang answers', () => {
 
   test('/generate without meta_info or text is no answer', () => {
     for (const body of [null, [], {}, { text: 'x' }, { meta_info: {} }]) {
-      expect(sglangGenerateAnswer(body, Int32Array.of(1), false)).toBeNull();
+      expect(sglangGenerateAnswer(body, {}, Int32Array.of(1), 'hermes')).toBeNull();
     }
   });
 });
@@ -168,7 +172,7 @@ describe('the SGLang engine', () => {
       speak(response, body.input_ids === undefined ? sglangChat : sglangGenerate, said()),
     );
     const replica = new Replica(server.url, undefined);
-    const engine = new SglangEngine({ model: 'm' });
+    const engine = new SglangEngine({ model: 'm', callFormat: 'hermes' });
     const { signal } = new AbortController();
     await engine.complete(replica, request, signal);
     const prompt = Int32Array.of(1, 2, 3, 4, 5);

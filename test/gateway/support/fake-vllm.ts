@@ -101,10 +101,14 @@ export function gate(sampled?: Sampled): { play: Play; open: () => void } {
   };
 }
 
+/** Where an engine samples. */
+const chatRoutes = new Set(['/v1/chat/completions', '/v1/completions', '/generate']);
+
 /**
  * A vLLM-like server for faults that a sound server does not show: plays what each test puts in, records what it was
  * asked. Chats take the next play, or the last one again.
  */
+
 export class FakeVllm implements AsyncDisposable {
   readonly bodies: Loose[] = [];
   readonly headers: IncomingMessage['headers'][] = [];
@@ -151,7 +155,7 @@ export class FakeVllm implements AsyncDisposable {
     for await (const chunk of request) chunks.push(chunk as Buffer);
     const text = Buffer.concat(chunks).toString();
     const body = text === '' ? null : JSON.parse(text);
-    if (request.url === '/v1/chat/completions' || request.url === '/generate') {
+    if (chatRoutes.has(request.url ?? '')) {
       this.bodies.push(body);
       this.headers.push(request.headers);
       response.on('close', () => {

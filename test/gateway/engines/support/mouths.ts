@@ -204,17 +204,50 @@ export const sglangChatMeta: Mouth = {
   },
 };
 
+/** What was sampled as one text, with the special tokens in it. */
+function generated(answer: Said): string {
+  const calls = answer.tools.map(
+    ({ name, arguments: given }) =>
+      `<tool_call>\n{"name": ${JSON.stringify(name)}, "arguments": ${given}}\n</tool_call>`,
+  );
+  const thinking = answer.reasoning === '' ? '' : `<think>${answer.reasoning}</think>`;
+  return `${thinking}${answer.content}${calls.join('\n')}`;
+}
+
+export const vllmCompletions: Mouth = {
+  type: 'application/json',
+  write: (answer) =>
+    pythonJson({
+      id: 'cmpl-1',
+      object: 'text_completion',
+      choices: [
+        {
+          index: 0,
+          text: generated(answer),
+          logprobs:
+            answer.logprobs === null
+              ? null
+              : {
+                  tokens: answer.logprobs.map(() => 't'),
+                  token_logprobs: answer.logprobs,
+                  top_logprobs: null,
+                },
+          finish_reason: answer.finish === 'tool_calls' ? 'stop' : answer.finish,
+          stop_reason: answer.stop,
+          token_ids: answer.ids,
+          prompt_token_ids: answer.prompt,
+        },
+      ],
+      usage: usageOf(answer),
+    }),
+};
+
 export const sglangGenerate: Mouth = {
   type: 'application/json',
   write: (answer) => {
-    const calls = answer.tools.map(
-      ({ name, arguments: given }) =>
-        `<tool_call>\n{"name": ${JSON.stringify(name)}, "arguments": ${given}}\n</tool_call>`,
-    );
-    const thinking = answer.reasoning === '' ? '' : `<think>${answer.reasoning}</think>`;
     const type = answer.finish === 'tool_calls' ? 'stop' : answer.finish;
     return pythonJson({
-      text: `${thinking}${answer.content}${calls.join('\n')}`,
+      text: generated(answer),
       ...(answer.ids === null ? {} : { output_ids: answer.ids }),
       meta_info: {
         id: 'rid',

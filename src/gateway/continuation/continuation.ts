@@ -1,0 +1,149 @@
+import type { AssistantMessage, ChatMessage, ToolDefinition } from '../../contracts/index.ts';
+import type { Logger } from '../../observe/index.ts';
+import type { AnsweredCall } from '../calls/answered-calls.ts';
+import type { Engine, EngineRequest } from '../engines/engine.ts';
+import type { Replica } from '../policy/replica.ts';
+import { behindNth, behindParting, concat, countOf, endsWith } from './splice.ts';
+
+/** A request that goes on from an answer. */
+export interface ContinuedRequest {
+  readonly parent: AnsweredCall;
+  readonly messages: readonly ChatMessage[];
+  readonly tools?: readonly ToolDefinition[] | undefined;
+  readonly upstreamId: EngineRequest['upstreamId'];
+}
+
+const opening: ChatMessage = { role: 'user', content: 'Hello.' };
+
+/** A short turn of the same kind: what a template puts behind a turn does not hang on what it says. */
+function standIn({ tool_calls: calls }: AssistantMessage): AssistantMessage {
+  if (calls === undefined) return { role: 'assistant', content: 'Hello.' };
+  return {
+    role: 'assistant',
+    content: null,
+    tool_calls: calls.map((call) => ({ ...call, function: { ...call.function, arguments: '{}' } })),
+  };
+}
+
+/** Follows an answer of that kind: one line for all that templates treat alike. */
+function shapeOf(answer: AssistantMessage, tail: readonly ChatMessage[]): string {
+  const roles = tail.map(({ role }) => role).filter((role, at, all) => role !== all[at - 1]);
+  return [answer.tool_calls === undefined ? 'text' : 'calls', ...roles].join(' ');
+}
+
+/** Messages that have a place in a prompt of ids: what others wrote, in text. */
+function canFollow(message: ChatMessage): boolean {
+  return message.role !== 'assistant' && typeof message.content === 'string';
+}
+
+/**
+ * Prompts as ids: those of an answered call, kept to the last bit, and behind them what its template makes of the messages
+ * that came since. A prompt rendered anew from text is another one, because templates rewrite history (arguments
+ * parsed and dumped, thinking stripped) and tokenizers do not find the sampled tokens again.
+ *
+ * What follows is rendered behind a short stand-in for the conversation, which costs the new messages alone. Each kind of
+ * continuation is compared with the whole conversation's rendering the first time: where the template makes something
+ * else of it there, that kind is sent as text.
+ */
+export class Continuation {
+  readonly #engine: Engine;
+  readonly #log: Logger;
+  /** Whether a kind of continuation is rendered alike behind the stand-in and in its place. */
+  readonly #shapes = new Map<string, boolean>();
+  /** The stand-in's rendering without an answer. */
+  #asked: Int32Array | null = null;
+  /** With an answer, by the number of its calls. */
+  readonly #answered = new Map<number, Int32Array>();
+  /** The token that ends turns, once an answer showed it. */
+  #end: number | null = null;
+
+  constructor(engine: Engine, log: Logger) {
+    this.#engine = engine;
+    this.#log = log;
+  }
+
+  /**
+   * The prompt's ids; null where only text will do. Rejects with EngineError when the engine does not answer, or with the
+   * signal's reason.
+   */
+  async promptOf(
+    request: ContinuedRequest,
+    replica: Replica,
+    signal: AbortSignal,
+  ): Promise<Int32Array | null> {
+    const { parent, messages } = request;
+    const { prompt, completion, ended } = parent.ids;
+    const tail = messages.slice(parent.length);
+    const end = ended ? completion.at(-1) : this.#end;
+    if (tail.length === 0 || !tail.every(canFollow) || end === undefined || end === null) return null;
+    const shape = shapeOf(parent.answer, tail);
+    if (this.#shapes.get(shape) === false) return null;
+    const behind = await this.#behind(request, tail, end, replica, signal);
+    if (
+      behind === null ||
+      behind.length === 0 ||
+      !(await this.#holds(shape, behind, request, replica, signal))
+    )
+      return null;
+    if (ended) this.#end = end;
+    return concat(prompt, completion, ended ? [] : [end], behind);
+  }
+
+  /**
+   * The ids that the template puts behind an answer which ended with `end`; null where they cannot be told.
+   *
+   * Most templates close an answer with the token that the policy ends it with (`<|im_end|>`): it stands once more in a
+   * rendering with an answer than in one without, so the same occurrence closes the answer in the longest one, whatever the
+   * template does to the answer itself. Others close nothing, and the policy ends with the token that opens the next turn
+   * (GLM's `<|observation|>`): what follows then begins with it, where the renderings part.
+   */
+  async #behind(
+    { parent, upstreamId }: ContinuedRequest,
+    tail: readonly ChatMessage[],
+    end: number,
+    replica: Replica,
+    signal: AbortSignal,
+  ): Promise<Int32Array | null> {
+    const render = (...messages: readonly ChatMessage[]): Promise<Int32Array | null> =>
+      this.#engine.render(replica, { messages, upstreamId }, signal);
+    const answer = standIn(parent.answer);
+    const calls = answer.tool_calls?.length ?? 0;
+    const asked = (this.#asked ??= await render(opening));
+    const alike = this.#answered.get(calls) ?? (await render(opening, answer));
+    const followed = await render(opening, answer, ...tail);
+    if (asked === null || alike === null || followed === null) return null;
+    this.#answered.set(calls, alike);
+    const before = countOf(asked, end);
+    const closings = countOf(alike, end);
+    if (closings === before + 1) return behindNth(followed, end, closings);
+    if (closings !== before) return null;
+    const answered = await render(opening, answer);
+    return answered === null ? null : behindParting(answered, followed, end);
+  }
+
+  async #holds(
+    shape: string,
+    behind: Int32Array,
+    { messages, tools, upstreamId }: ContinuedRequest,
+    replica: Replica,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const known = this.#shapes.get(shape);
+    if (known !== undefined) return known;
+    const whole = await this.#engine.render(
+      replica,
+      { messages, ...(tools === undefined ? {} : { tools }), upstreamId },
+      signal,
+    );
+    // Nothing is learnt from a refusal: it may be about this conversation's history.
+    if (whole === null) return false;
+    const holds = endsWith(whole, behind);
+    this.#shapes.set(shape, holds);
+    if (!holds)
+      this.#log.warn(
+        { shape },
+        'a prompt of this kind is sent as text: its rendering depends on the conversation',
+      );
+    return holds;
+  }
+}

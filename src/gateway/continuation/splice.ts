@@ -1,0 +1,39 @@
+/** How often an id stands in a list. */
+export function countOf(ids: Int32Array, id: number): number {
+  let count = 0;
+  for (const each of ids) if (each === id) count += 1;
+  return count;
+}
+
+/** What stands behind the `nth` (from 1) `id`; null when there are not so many. */
+export function behindNth(ids: Int32Array, id: number, nth: number): Int32Array | null {
+  let at = -1;
+  for (let count = 0; count < nth; count += 1) {
+    at = ids.indexOf(id, at + 1);
+    if (at < 0) return null;
+  }
+  return ids.subarray(at + 1);
+}
+
+/** What stands behind `id` where `longer` parts from `shorter`; null when it is not `id` that parts them. */
+export function behindParting(shorter: Int32Array, longer: Int32Array, id: number): Int32Array | null {
+  let shared = 0;
+  while (shared < shorter.length && shorter[shared] === longer[shared]) shared += 1;
+  return longer[shared] === id ? longer.subarray(shared + 1) : null;
+}
+
+/** Whether `ids` end with `tail`. */
+export function endsWith(ids: Int32Array, tail: Int32Array): boolean {
+  const from = ids.length - tail.length;
+  return from >= 0 && tail.every((id, at) => ids[from + at] === id);
+}
+
+export function concat(...parts: readonly (Int32Array | readonly number[])[]): Int32Array {
+  const whole = new Int32Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}

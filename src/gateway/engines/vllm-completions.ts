@@ -1,0 +1,75 @@
+import type { UntrainableReason } from '../../contracts/index.ts';
+import type { CallFormat } from './call-formats/call-format.ts';
+import { contentOf, ids, logprobOf, object, sameIds, text, usageOf } from './completion-parts.ts';
+import type { EngineAnswer, EngineRequest } from './engine.ts';
+import { parseGeneratedText } from './generated-text.ts';
+import { samplingFields } from './vllm-body.ts';
+
+/**
+ * The body of vLLM's `/v1/completions`: ids in, ids out (facts: token capture 1.5). Special tokens stay in the text, because
+ * tool calls and thinking are read out of it. `logprobs` 0: of the sampled tokens only.
+ */
+export function vllmCompletionsBody(model: string, request: EngineRequest, promptIds: Int32Array): string {
+  const { stop } = request;
+  const rest = JSON.stringify({
+    model,
+    max_tokens: request.max_tokens,
+    n: 1,
+    stream: false,
+    ...(stop === undefined || stop.length === 0 ? {} : { stop }),
+    ...samplingFields(request),
+    ...(request.seed === null ? {} : { seed: request.seed }),
+    logprobs: 0,
+    return_token_ids: true,
+    add_special_tokens: false,
+    skip_special_tokens: false,
+    spaces_between_special_tokens: false,
+  });
+  return `{"prompt":[${promptIds.join(',')}],${rest.slice(1)}`;
+}
+
+/** One logprob a sampled token, in a list of its own beside their texts. */
+function tokenLogprobs(value: unknown): Float32Array | null {
+  const list = object(value)?.['token_logprobs'];
+  return Array.isArray(list) ? Float32Array.from(list, logprobOf) : null;
+}
+
+/**
+ * An answer of that route, parsed, to a prompt of `promptIds`; null when it is none. What was said is read out of the text
+ * as the engine's own parsers would. The prompt's ids are the engine's, and ours where it does not repeat them: its count
+ * of them is then all that it says, which the certificate compares.
+ */
+export function vllmCompletionsAnswer(
+  body: unknown,
+  { tools, parallel_tool_calls }: Pick<EngineRequest, 'tools' | 'parallel_tool_calls'>,
+  promptIds: Int32Array,
+  format: CallFormat,
+): EngineAnswer | null {
+  const root = object(body);
+  const choices = root?.['choices'];
+  const choice = Array.isArray(choices) ? object(choices[0]) : null;
+  const sampled = text(choice?.['text']);
+  if (root === null || choice === null || sampled === null) return null;
+
+  const spoken = parseGeneratedText(sampled, tools, format);
+  const calls = parallel_tool_calls === false ? spoken.tool_calls.slice(0, 1) : spoken.tool_calls;
+  const finish = text(choice['finish_reason']);
+  const given = choice['prompt_token_ids'] ?? root['prompt_token_ids'];
+  const prompt = given === undefined || given === null ? promptIds : ids(given);
+  const reasons: UntrainableReason[] = [];
+  // It answered another prompt than the one it was asked.
+  if (prompt !== null && !sameIds(prompt, promptIds)) reasons.push('length_mismatch');
+  return {
+    reasoning: spoken.reasoning,
+    content: contentOf(spoken.content, calls),
+    tool_calls: calls,
+    finish_reason: finish === 'stop' && calls.length > 0 ? 'tool_calls' : finish,
+    stop_sequence: text(choice['stop_reason']),
+    refusal: finish === 'content_filter',
+    prompt_token_ids: prompt,
+    token_ids: ids(choice['token_ids']),
+    logprobs: tokenLogprobs(choice['logprobs']),
+    usage: usageOf(root['usage']),
+    reasons,
+  };
+}
