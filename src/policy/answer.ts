@@ -141,6 +141,7 @@ export function newAnswer(
   promptIds: Int32Array,
   choices: readonly AnswerChoice[],
   faults: readonly Fault[],
+  route: 'chatcmpl' | 'cmpl',
 ): Answer {
   const usage = {
     prompt_tokens: promptIds.length,
@@ -153,7 +154,7 @@ export function newAnswer(
   // Without reasoning the engine shows neither ids nor logprobs: they would give it away.
   const shown = request.include_reasoning;
   return {
-    id: `chatcmpl-${randomBytes(16).toString('hex')}`,
+    id: `${route}-${randomBytes(16).toString('hex')}`,
     created: Math.floor(Date.now() / 1000),
     model,
     promptIds: faultOf(faults, 'no_prompt_ids') === undefined ? [...promptIds] : null,

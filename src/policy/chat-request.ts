@@ -91,10 +91,22 @@ const tokenizeSchema = z.union([
 ]);
 export type TokenizeBody = z.infer<typeof tokenizeSchema>;
 
-const detokenizeSchema = z.looseObject({ model: z.string().nullish(), tokens: z.array(z.int()) });
+const detokenizeSchema = z.looseObject({
+  model: z.string().nullish(),
+  tokens: z.array(z.int()),
+  // SGLang's; vLLM always spells them.
+  skip_special_tokens: z.boolean().default(true),
+});
 
-function parse<T>(schema: z.ZodType<T>, body: unknown): T {
-  const result = schema.safeParse(body);
+/** The engine takes null for absent everywhere at the top of a body. */
+function withoutNulls(body: unknown): unknown {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) return body;
+  return Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
+}
+
+/** Throws `Refusal` for a body that does not fit. */
+export function parseBody<T>(schema: z.ZodType<T>, body: unknown): T {
+  const result = schema.safeParse(withoutNulls(body));
   if (result.success) return result.data;
   const faults = result.error.issues.map((issue) => {
     const place = ['body', ...issue.path].map((step) =>
@@ -185,29 +197,20 @@ function refuseOutOfRange(body: ChatRequestBody): void {
   }
 }
 
-/** The engine takes null for absent everywhere at the top of a body. */
-function withoutNulls(body: unknown): unknown {
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) return body;
-  return Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
-}
-
 /** A checked `/v1/chat/completions` body. Unknown fields are kept and ignored, as vLLM does. */
 export function parseChatRequest(body: unknown): ChatRequestBody {
-  const request = parse(chatRequestSchema, withoutNulls(body));
+  const request = parseBody(chatRequestSchema, body);
   refuseUnsupported(request);
   refuseOutOfRange(request);
   return request;
 }
 
 export function parseTokenizeRequest(body: unknown): TokenizeBody {
-  return parse(tokenizeSchema, withoutNulls(body));
+  return parseBody(tokenizeSchema, body);
 }
 
-export function parseDetokenizeRequest(body: unknown): {
-  model?: string | null | undefined;
-  tokens: number[];
-} {
-  return parse(detokenizeSchema, withoutNulls(body));
+export function parseDetokenizeRequest(body: unknown): z.infer<typeof detokenizeSchema> {
+  return parseBody(detokenizeSchema, body);
 }
 
 /** The text of a message; parts that are not text are refused: the policy sees no images. */

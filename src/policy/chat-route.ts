@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { streamChunks, toJson, unaryBody } from './answer-json.ts';
 import type { Answer } from './answer.ts';
 import { parseChatRequest, type ChatRequestBody } from './chat-request.ts';
-import type { Completions } from './completions.ts';
+import type { Completions, SampledRequest } from './completions.ts';
 import { faultOf, type Fault, type FaultQueue } from './faults.ts';
 import { departure, pause, sendJson, writeChunk } from './http-exchange.ts';
 import { Refusal, unknownModel } from './refusal.ts';
@@ -15,8 +15,24 @@ export interface ChatRouteOptions {
   readonly tokenMs: number;
 }
 
-/** `POST /v1/chat/completions`. Refusals are thrown and answered by the server. */
-export async function answerChat(
+/** How a route reads its requests and words its answers. */
+export interface RouteWire {
+  /** Throws `Refusal`. */
+  readonly read: (body: unknown) => SampledRequest;
+  readonly whole: (answer: Answer, request: ChatRequestBody) => unknown;
+  readonly chunks: (answer: Answer, request: ChatRequestBody) => Iterable<unknown>;
+}
+
+/** `POST /v1/chat/completions`. */
+export const chatWire: RouteWire = {
+  read: (body) => ({ request: parseChatRequest(body) }),
+  whole: unaryBody,
+  chunks: streamChunks,
+};
+
+/** Answers a call of a route that samples. Refusals are thrown and answered by the server. */
+export async function answerSampled(
+  wire: RouteWire,
   body: unknown,
   request: IncomingMessage,
   response: ServerResponse,
@@ -26,18 +42,24 @@ export async function answerChat(
   const faults = options.faults.take();
   await failFirst(response, faults, left);
   if (left.aborted) return;
-  const chat = parseChatRequest(body);
+  const call = wire.read(body);
+  const { request: chat } = call;
   if (chat.model && chat.model !== options.model) throw unknownModel(chat.model);
   const slow = faultOf(faults, 'slow')?.ms ?? 0;
   if (!(await pause(options.latencyMs + slow, left))) return;
   const requestId = request.headers['x-request-id'];
   const answer = options.completions.sample(
-    chat,
+    call,
     faults,
     typeof requestId === 'string' ? requestId : undefined,
   );
-  if (chat.stream) await streamAnswer(response, answer, chat, faults, options.tokenMs, left);
-  else await giveWhole(response, answer, chat, faults, options.tokenMs, left);
+  const { tokenMs } = options;
+  if (chat.stream) {
+    const tokens = answer.usage.completion_tokens;
+    await streamAnswer(response, wire.chunks(answer, chat), tokens, faults, tokenMs, left);
+  } else if (await pause(tokenMs * answer.usage.completion_tokens, left)) {
+    await sendWhole(response, toJson(wire.whole(answer, chat)), faults, left);
+  }
 }
 
 /** The faults that leave no answer. Resolves when there is none of them, or when the client gave up. */
@@ -72,18 +94,6 @@ function gone(left: AbortSignal): Promise<void> {
   return new Promise((resolve) => left.addEventListener('abort', () => resolve(), { once: true }));
 }
 
-async function giveWhole(
-  response: ServerResponse,
-  answer: Answer,
-  chat: ChatRequestBody,
-  faults: readonly Fault[],
-  tokenMs: number,
-  left: AbortSignal,
-): Promise<void> {
-  if (!(await pause(tokenMs * answer.usage.completion_tokens, left))) return;
-  await sendWhole(response, toJson(unaryBody(answer, chat)), faults, left);
-}
-
 /** Sends a whole answer, or as much of it as the faults leave. */
 export async function sendWhole(
   response: ServerResponse,
@@ -108,8 +118,8 @@ export async function sendWhole(
 
 async function streamAnswer(
   response: ServerResponse,
-  answer: Answer,
-  chat: ChatRequestBody,
+  chunks: Iterable<unknown>,
+  tokens: number,
   faults: readonly Fault[],
   tokenMs: number,
   left: AbortSignal,
@@ -120,9 +130,9 @@ async function streamAnswer(
   });
   const die = faultOf(faults, 'die') !== undefined;
   const error = faultOf(faults, 'stream_error') !== undefined;
-  const half = Math.ceil(answer.usage.completion_tokens / 2);
+  const half = Math.ceil(tokens / 2);
   let sent = 0;
-  for (const chunk of streamChunks(answer, chat)) {
+  for (const chunk of chunks) {
     if (sent === half && die) {
       // Not before what was written is on its way: a blank line says nothing in an event stream.
       response.write('\n', () => response.destroy());

@@ -10,6 +10,15 @@ export type Delta =
   | { readonly kind: 'call'; readonly index: number; readonly name: string }
   | { readonly kind: 'arguments'; readonly index: number; readonly text: string };
 
+/** Reads sampled ids, token by token. */
+export interface TurnReader {
+  push(id: number): Delta[];
+  /** Bytes that never became a character, at the end. */
+  flush(): Delta[];
+  /** The message of the whole answer. */
+  message(): TurnContent;
+}
+
 const think = specialId('<think>');
 const thinkEnd = specialId('</think>');
 const call = specialId('<tool_call>');
@@ -21,7 +30,7 @@ type Mode = 'content' | 'reasoning' | 'name' | 'arguments';
  * Turns sampled ids into a message, token by token. Bytes of a character that is not whole yet are held back, so no
  * delta ever carries half a character. Without tools the call markup is text, as in an engine without a tool parser.
  */
-export class CompletionParser {
+export class CompletionParser implements TurnReader {
   readonly #tools: boolean;
   #mode: Mode = 'content';
   #held: Uint8Array = new Uint8Array(0);
@@ -47,7 +56,6 @@ export class CompletionParser {
     return deltas;
   }
 
-  /** Bytes that never became a character, at the end. */
   flush(): Delta[] {
     return this.#bytes(new Uint8Array(0), true);
   }

@@ -5,9 +5,11 @@ import type { ChatRequestBody, RequestToolChoice } from './chat-request.ts';
 import { renderPrompt, turnKey, type TemplateName, type TurnContent } from './chat-template.ts';
 import type { WeightedWriting } from './distribution.ts';
 import type { Fault } from './faults.ts';
+import { CompletionParser } from './completion-parser.ts';
 import { generate } from './generation.ts';
 import { Random } from './hashing.ts';
 import { prefixOf } from './prompt-reader.ts';
+import { RawText } from './raw-text.ts';
 import {
   badRequest,
   maxTokensTooLarge,
@@ -34,6 +36,21 @@ export interface CompletionSettings {
   readonly seed: number;
   readonly memory: TurnMemory;
   readonly log: SampleLog;
+}
+
+/** What a route that is given a prompt of ids, and answers mere text, knows beside the request. */
+export interface RawCall {
+  readonly promptIds: Int32Array;
+  /** Whether special tokens are left out of the text. */
+  readonly skipSpecials: boolean;
+  /** Whether the prompt lists tools: a client then reads calls out of the text. */
+  readonly hasTools: boolean;
+}
+
+export interface SampledRequest {
+  readonly request: ChatRequestBody;
+  /** Given: the request's messages are what the ids say, and nothing is parsed. */
+  readonly raw?: RawCall;
 }
 
 const idle: readonly TurnOption[] = (
@@ -107,7 +124,14 @@ function maxTokensOf(
   return asked;
 }
 
-/** Samples the answers to chat requests. */
+/** What a client that reads the text of these ids will send back as its message. */
+function readBack(ids: readonly number[], hasTools: boolean): TurnContent {
+  const parser = new CompletionParser(hasTools);
+  for (const id of ids) parser.push(id);
+  return parser.message();
+}
+
+/** Samples the answers to requests of every route. */
 export class Completions {
   readonly #settings: CompletionSettings;
   /** How often each turn of each script was sampled without a seed of the client's. */
@@ -130,19 +154,18 @@ export class Completions {
     return new Random(`server ${this.#settings.seed} ${place} ${count}`);
   }
 
-  /** `promptIds`: the prompt, where it was given as ids; the request's messages are then what it says. Throws `Refusal`. */
+  /** Throws `Refusal`. */
   sample(
-    request: ChatRequestBody,
+    { request, raw: rawCall }: SampledRequest,
     faults: readonly Fault[],
     requestId: string | undefined,
-    promptIds?: Int32Array,
   ): Answer {
     const { template, memory, maxModelLen, splitRate, logprobsMode, model, engine } = this.#settings;
     const tools = request.tool_choice === 'none' ? [] : (request.tools ?? []);
     const prompt =
-      promptIds === undefined
+      rawCall === undefined
         ? renderPrompt(request.messages, request.tools ?? [], { template, memory })
-        : { ids: promptIds, prefix: prefixOf(promptIds) };
+        : { ids: rawCall.promptIds, prefix: prefixOf(rawCall.promptIds) };
     const maxTokens = maxTokensOf(request, prompt.ids.length, maxModelLen, engine);
     const state = stateOf(request, this.#settings.scripts);
     const options = allowed(state.options, request.tool_choice);
@@ -159,7 +182,8 @@ export class Completions {
         maxTokens,
         stop,
         includeStop: request.include_stop_str_in_output,
-        tools: tools.length > 0,
+        reader:
+          rawCall === undefined ? new CompletionParser(tools.length > 0) : new RawText(rawCall.skipSpecials),
         splitRate,
         uniform: () => random.next(),
       });
@@ -167,11 +191,23 @@ export class Completions {
     const choices = generations.map((generation, index) =>
       answerChoice(index, generation, request, { raw, faults }),
     );
-    const answer = newAnswer(request, model, prompt.ids, choices, faults);
+    const answer = newAnswer(
+      request,
+      model,
+      prompt.ids,
+      choices,
+      faults,
+      rawCall === undefined ? 'chatcmpl' : 'cmpl',
+    );
     choices.forEach((choice, index) => {
       const draws = choice.steps.map(({ step }) => step.draw);
       const ids = draws.map(({ id }) => id);
-      const delivered = request.stream ? choice.streamed : choice.message;
+      const delivered =
+        rawCall !== undefined
+          ? readBack(ids, rawCall.hasTools)
+          : request.stream
+            ? choice.streamed
+            : choice.message;
       this.#remember(prompt.prefix, delivered, choice.callIds.slice(0, delivered.calls.length), ids, request);
       this.#settings.log.add({
         request_id: requestId ?? answer.id,

@@ -8,7 +8,7 @@ const counted = {
   skip: z.int().min(0).default(0),
 };
 
-/** What a test can have the server do wrong, for the next calls of `/v1/chat/completions`. */
+/** What a test can have the server do wrong, for the next calls that sample. */
 const faultSchema = z.discriminatedUnion('kind', [
   /** Answer with this status; `retry_after` in seconds. */
   z.strictObject({

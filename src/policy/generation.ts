@@ -1,4 +1,4 @@
-import { CompletionParser, type Delta } from './completion-parser.ts';
+import type { Delta, TurnReader } from './completion-parser.ts';
 import type { TurnContent } from './chat-template.ts';
 import { NextToken, type WeightedWriting } from './distribution.ts';
 import { draw, type Draw, type SamplingSettings } from './sampler.ts';
@@ -30,8 +30,8 @@ export interface GenerationRequest {
   readonly maxTokens: number;
   readonly stop: readonly string[];
   readonly includeStop: boolean;
-  /** Whether tool calls are parsed. */
-  readonly tools: boolean;
+  /** What makes a message of the ids. */
+  readonly reader: TurnReader;
   readonly splitRate: number;
   readonly uniform: () => number;
 }
@@ -87,7 +87,7 @@ function earliestStop(
 /** Samples one answer. */
 export function generate(request: GenerationRequest): Generation {
   const next = new NextToken(request.writings, request.splitRate);
-  const parser = new CompletionParser(request.tools);
+  const parser = request.reader;
   const output = new Map<number, number>();
   const needsPrompt = request.settings.repetitionPenalty !== 1;
   const prompt: ReadonlySet<number> = needsPrompt ? new Set(request.promptIds) : new Set();

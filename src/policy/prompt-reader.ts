@@ -27,8 +27,11 @@ function message(role: string, ids: readonly number[]): Record<string, unknown> 
   };
 }
 
-/** Reads a prompt of ids: for a route that is given no messages. Throws `Refusal` when it does not end in an open turn. */
-export function readPrompt(ids: readonly number[]): ReadPrompt {
+/**
+ * Reads a prompt of ids: for a route that is given no messages. Throws `Refusal`, naming `field`, when it does not end in
+ * an open turn.
+ */
+export function readPrompt(ids: readonly number[], field: string): ReadPrompt {
   const messages: Record<string, unknown>[] = [];
   let open = false;
   for (let at = ids.indexOf(start); at >= 0 && !open;) {
@@ -44,7 +47,7 @@ export function readPrompt(ids: readonly number[]): ReadPrompt {
     messages.push(message(role, turn.slice(head + 1)));
     at = ids.indexOf(start, end);
   }
-  throw badRequest('the prompt does not end where an assistant turn begins.', 'input_ids');
+  throw badRequest('the prompt does not end where an assistant turn begins.', field);
 }
 
 /** Names a prompt in the turn memory, as its rendering does. */

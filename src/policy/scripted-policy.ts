@@ -3,9 +3,10 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { silentLogger, type Logger } from '../observe/index.ts';
-import { answerChat, type ChatRouteOptions } from './chat-route.ts';
+import { answerSampled, chatWire, type ChatRouteOptions } from './chat-route.ts';
 import { parseDetokenizeRequest, parseTokenizeRequest } from './chat-request.ts';
 import { renderPrompt, type TemplateName } from './chat-template.ts';
+import { completionWire } from './completion-route.ts';
 import { Completions } from './completions.ts';
 import { FaultQueue, type FaultInput } from './faults.ts';
 import { readJson, sendJson } from './http-exchange.ts';
@@ -108,7 +109,9 @@ class Routes {
     if (this.#sglang !== null && (await this.#sglang.serve(route, request, response))) return;
     switch (route) {
       case 'POST /v1/chat/completions':
-        return answerChat(await readJson(request), request, response, this.#options);
+        return answerSampled(chatWire, await readJson(request), request, response, this.#options);
+      case 'POST /v1/completions':
+        return answerSampled(completionWire, await readJson(request), request, response, this.#options);
       case 'GET /v1/models':
         return sendJson(response, 200, JSON.stringify(this.#models()));
       case 'POST /tokenize':

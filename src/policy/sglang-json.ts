@@ -1,7 +1,6 @@
 import type { Answer, AnswerChoice } from './answer.ts';
 import type { ChatRequestBody } from './chat-request.ts';
 import { endOfTurn } from './special-tokens.ts';
-import { decodeTokens } from './tokenizer.ts';
 
 /** Facts on the wire, 2. What each choice's `meta_info` and the whole of a `/generate` answer say. */
 function metaInfo(answer: Answer, choice: AnswerChoice, rid: string): Record<string, unknown> {
@@ -86,19 +85,12 @@ export function sglangChatBody(
   };
 }
 
-/** The text `/generate` gives: special tokens spelled, without the end token or from the stop string on. */
-function generatedText({ steps, stopString }: AnswerChoice): string {
-  const ids = steps.map(({ step }) => step.draw.id);
-  const text = decodeTokens(ids.at(-1) === endOfTurn ? ids.slice(0, -1) : ids);
-  return stopString === null ? text : text.slice(0, text.lastIndexOf(stopString));
-}
-
 /** The body of an answer of `/generate`. */
 export function sglangGenerateBody(answer: Answer, rid: string): unknown {
   const [choice] = answer.choices;
   if (choice === undefined) return null;
   return {
-    text: generatedText(choice),
+    text: choice.message.content,
     ...(answer.showIds ? { output_ids: choice.steps.flatMap((step) => step.ids) } : {}),
     meta_info: metaInfo(answer, choice, rid),
   };

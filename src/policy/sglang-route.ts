@@ -3,14 +3,20 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
 import { toJson } from './answer-json.ts';
 import { abortAnswer, type Answer } from './answer.ts';
-import { parseChatRequest, samplingFields, type ChatRequestBody } from './chat-request.ts';
+import {
+  parseChatRequest,
+  parseDetokenizeRequest,
+  samplingFields,
+  type ChatRequestBody,
+} from './chat-request.ts';
 import { failFirst, sendWhole, type ChatRouteOptions } from './chat-route.ts';
+import type { SampledRequest } from './completions.ts';
 import { faultOf } from './faults.ts';
 import { departure, pause, readJson, sendJson } from './http-exchange.ts';
 import { readPrompt } from './prompt-reader.ts';
 import { badRequest, malformed, unknownModel } from './refusal.ts';
 import { sglangChatBody, sglangGenerateBody } from './sglang-json.ts';
-import { encodeWithSpecials } from './tokenizer.ts';
+import { decodeTokens, encodeWithSpecials } from './tokenizer.ts';
 
 const chatSchema = z.looseObject({
   rid: z.string().nullish(),
@@ -32,8 +38,9 @@ const generateSchema = z.looseObject({
       ...samplingFields,
       stop: z.union([z.string(), z.array(z.string())]).optional(),
       sampling_seed: z.int().optional(),
+      skip_special_tokens: z.boolean().default(true),
     })
-    .default({ max_new_tokens: 128 }),
+    .default({ max_new_tokens: 128, skip_special_tokens: true }),
 });
 
 function parse<T>(schema: z.ZodType<T>, body: unknown): T {
@@ -87,6 +94,9 @@ export class SglangRoutes {
         this.#abort(await readJson(request));
         sendJson(response, 200, '{}');
         return true;
+      case 'POST /detokenize':
+        sendJson(response, 200, JSON.stringify(this.#detokenize(await readJson(request))));
+        return true;
       case 'GET /get_model_info':
         sendJson(response, 200, JSON.stringify({ model_path: this.#options.model, is_generation: true }));
         return true;
@@ -94,11 +104,18 @@ export class SglangRoutes {
         sendJson(response, 200, JSON.stringify({ tool_call_parser: 'scripted', version: '0.5.13' }));
         return true;
       case 'GET /version':
+      case 'POST /v1/completions':
         sendJson(response, 404, JSON.stringify({ detail: 'Not Found' }));
         return true;
       default:
         return false;
     }
+  }
+
+  #detokenize(body: unknown): unknown {
+    const { model, tokens, skip_special_tokens: skipSpecials } = parseDetokenizeRequest(body);
+    if (model && model !== this.#options.model) throw unknownModel(model);
+    return { text: decodeTokens(tokens, skipSpecials) };
   }
 
   #abort(body: unknown): void {
@@ -142,8 +159,9 @@ export class SglangRoutes {
       response,
       () => {
         const ids = asked.input_ids ?? encodeWithSpecials(asked.text ?? '');
-        const { max_new_tokens: max, sampling_seed: seed, ...sampling } = asked.sampling_params;
-        const { messages, hasTools } = readPrompt(ids);
+        const { max_new_tokens: max, sampling_seed: seed, ...params } = asked.sampling_params;
+        const { skip_special_tokens: skipSpecials, ...sampling } = params;
+        const { messages, hasTools } = readPrompt(ids, 'input_ids');
         const chat = parseChatRequest({
           ...sampling,
           messages,
@@ -151,9 +169,8 @@ export class SglangRoutes {
           seed,
           logprobs: asked.return_logprob === true,
           return_token_ids: true,
-          ...(hasTools ? { tools: [{ type: 'function', function: { name: 'any' } }] } : {}),
         });
-        return { request: chat, promptIds: Int32Array.from(ids) };
+        return { request: chat, raw: { promptIds: Int32Array.from(ids), skipSpecials, hasTools } };
       },
       (answer) => sglangGenerateBody(answer, rid),
     );
@@ -162,7 +179,7 @@ export class SglangRoutes {
   async #answer(
     rid: string,
     response: ServerResponse,
-    read: () => { readonly request: ChatRequestBody; readonly promptIds?: Int32Array },
+    read: () => SampledRequest,
     write: (answer: Answer, chat: ChatRequestBody) => unknown,
   ): Promise<void> {
     const { completions, faults: queue, latencyMs, tokenMs } = this.#options;
@@ -170,16 +187,21 @@ export class SglangRoutes {
     const faults = queue.take();
     await failFirst(response, faults, left);
     if (left.aborted) return;
-    const { request: chat, promptIds } = read();
+    const call = read();
     if (!(await pause(latencyMs + (faultOf(faults, 'slow')?.ms ?? 0), left))) return;
     const running = new AbortController();
     this.#running.set(rid, running);
     try {
-      const answer = completions.sample(chat, faults, rid, promptIds);
+      const answer = completions.sample(call, faults, rid);
       const cut = AbortSignal.any([left, running.signal]);
       const whole = await pause(tokenMs * answer.usage.completion_tokens, cut);
       if (left.aborted) return;
-      await sendWhole(response, toJson(write(whole ? answer : abortAnswer(answer), chat)), faults, left);
+      await sendWhole(
+        response,
+        toJson(write(whole ? answer : abortAnswer(answer), call.request)),
+        faults,
+        left,
+      );
     } finally {
       this.#running.delete(rid);
     }

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { RequestMessage } from '../../src/policy/chat-request.ts';
 import { renderPrompt, turnKey, turnOf, turnParts } from '../../src/policy/chat-template.ts';
+import { CompletionParser } from '../../src/policy/completion-parser.ts';
 import { generate } from '../../src/policy/generation.ts';
 import { Random } from '../../src/policy/hashing.ts';
 import { decodeTokens } from '../../src/policy/tokenizer.ts';
@@ -55,7 +56,7 @@ describe('the plain template', () => {
             maxTokens: index % 2 === 0 ? 1000 : limit + 1,
             stop: [],
             includeStop: false,
-            tools: true,
+            reader: new CompletionParser(true),
             splitRate: 0.3,
             uniform: () => random.next(),
           });

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { CompletionParser } from '../../src/policy/completion-parser.ts';
 import { NextToken } from '../../src/policy/distribution.ts';
 import { generate } from '../../src/policy/generation.ts';
 import { Random } from '../../src/policy/hashing.ts';
@@ -33,7 +34,7 @@ function sample(texts: readonly string[], key: string, splitRate = 0.2) {
     maxTokens: 10_000,
     stop: [],
     includeStop: false,
-    tools: false,
+    reader: new CompletionParser(false),
     splitRate,
     uniform: () => random.next(),
   });

@@ -47,8 +47,10 @@ it('samples the same from ids as from the messages they came from', async () => 
       output_token_logprobs: chat.meta_info.output_token_logprobs,
     },
   });
-  const { prompt } = (await post(policy, { tokens: chat.prompt_token_ids }, '/detokenize')).body;
-  expect(await generate({ text: prompt })).toMatchObject({ output_ids: chat.token_ids });
+  const { text } = (
+    await post(policy, { tokens: chat.prompt_token_ids, skip_special_tokens: false }, '/detokenize')
+  ).body;
+  expect(await generate({ text })).toMatchObject({ output_ids: chat.token_ids });
 });
 
 it('says in meta_info how an answer of ids ended: at a stop string, at the limit', async () => {

@@ -52,9 +52,10 @@ export async function post(
 export async function stream(
   policy: ScriptedPolicy,
   body: Record<string, unknown>,
+  path = '/v1/chat/completions',
   // eslint-disable-next-line @typescript-eslint/no-explicit-any
 ): Promise<{ chunks: any[]; done: boolean }> {
-  const response = await fetch(`${policy.url}/v1/chat/completions`, {
+  const response = await fetch(policy.url + path, {
     method: 'POST',
     body: JSON.stringify({ ...body, stream: true }),
   });
