@@ -1,4 +1,4 @@
-import type { ChatAnswer, ChatError, ChatRequest } from '../chat.ts';
+import type { ChatAnswer, ChatDelta, ChatError, ChatRequest } from '../chat.ts';
 
 /** An agent's request as its dialect understood it. */
 export interface DialectCall {
@@ -17,6 +17,14 @@ export interface DialectError {
   readonly body: unknown;
 }
 
+/** One client's stream of an answer that is on its way: what was told decides how the rest is. */
+export interface AnswerEncoder {
+  /** The events of one more part. */
+  delta(delta: ChatDelta): string;
+  /** The rest of the events: of the whole answer where no part was told. */
+  end(answer: ChatAnswer): string;
+}
+
 /** One API that agents speak. Pure: bodies in, bodies out. */
 export interface Dialect {
   /** Throws ChatError `bad_request` that names the field. */
@@ -24,6 +32,8 @@ export interface Dialect {
   unary(call: DialectCall, answer: ChatAnswer): unknown;
   /** A whole unary answer told as server-sent events. */
   stream(call: DialectCall, answer: ChatAnswer): string;
+  /** For an answer that is told while it comes; null where the client asked for something that only the whole one has. */
+  encoder(call: DialectCall): AnswerEncoder | null;
   error(error: ChatError): DialectError;
   /** For refusals that never became a call: 401, 404, 413. */
   httpError(status: number, message: string): DialectError;

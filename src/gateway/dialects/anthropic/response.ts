@@ -20,7 +20,7 @@ interface Block {
 }
 
 /** Not empty and always the same for the same text: the CLI drops thinking without one (cases 24 and 41). */
-function signature(thinking: string): string {
+export function signature(thinking: string): string {
   return createHash('sha256').update(thinking).digest('base64');
 }
 
@@ -71,13 +71,14 @@ function blocksOf(answer: ChatAnswer): Block[] {
   return blocks;
 }
 
-function usageOf(answer: ChatAnswer): Record<string, number> {
-  const cached = answer.usage.cached_tokens ?? 0;
+/** Usage as Anthropic counts it: cached tokens are none of the input's (case 46). */
+export function usageOf(usage: ChatAnswer['usage']): Record<string, number> {
+  const cached = usage.cached_tokens ?? 0;
   return {
-    input_tokens: Math.max(0, answer.usage.prompt_tokens - cached),
+    input_tokens: Math.max(0, usage.prompt_tokens - cached),
     cache_creation_input_tokens: 0,
     cache_read_input_tokens: cached,
-    output_tokens: answer.usage.completion_tokens,
+    output_tokens: usage.completion_tokens,
   };
 }
 
@@ -104,26 +105,41 @@ export function unaryMessage(call: DialectCall, answer: ChatAnswer): unknown {
     ...envelope(call),
     content: blocksOf(answer).map(({ whole }) => whole),
     ...stopOf(answer),
-    usage: usageOf(answer),
+    usage: usageOf(answer.usage),
   };
 }
 
-/** The answer as the events of a stream, in the order of case 39, with true usage from the first on (case 46). */
-export function streamedMessage(call: DialectCall, answer: ChatAnswer): string {
-  const usage = usageOf(answer);
+/** The first event of a stream. */
+export function messageStart(
+  call: DialectCall,
+  usage: Omit<ChatAnswer['usage'], 'completion_tokens'>,
+): string {
   const message = {
     ...envelope(call),
     content: [],
     stop_reason: null,
     stop_sequence: null,
-    usage: { ...usage, output_tokens: 0 },
+    usage: usageOf({ ...usage, completion_tokens: 0 }),
   };
-  const events = [sse({ type: 'message_start', message })];
+  return sse({ type: 'message_start', message });
+}
+
+/** The last events of a stream. */
+export function messageEnd(answer: ChatAnswer): string {
+  return (
+    sse({ type: 'message_delta', delta: stopOf(answer), usage: usageOf(answer.usage) }) +
+    sse({ type: 'message_stop' })
+  );
+}
+
+/** The answer as the events of a stream, in the order of case 39, with true usage from the first on (case 46). */
+export function streamedMessage(call: DialectCall, answer: ChatAnswer): string {
+  const events = [messageStart(call, answer.usage)];
   for (const [index, { start, deltas }] of blocksOf(answer).entries()) {
     events.push(sse({ type: 'content_block_start', index, content_block: start }));
     for (const delta of deltas) events.push(sse({ type: 'content_block_delta', index, delta }));
     events.push(sse({ type: 'content_block_stop', index }));
   }
-  events.push(sse({ type: 'message_delta', delta: stopOf(answer), usage }), sse({ type: 'message_stop' }));
+  events.push(messageEnd(answer));
   return events.join('');
 }

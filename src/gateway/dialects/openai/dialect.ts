@@ -1,6 +1,7 @@
 import type { ChatError } from '../../chat.ts';
 import type { Dialect, DialectError } from '../dialect.ts';
 import { sseData } from '../sse.ts';
+import { CompletionEncoder } from './completion-encoder.ts';
 import { parseChatRequest } from './request.ts';
 import { chatCompletion, streamedCompletion } from './response.ts';
 
@@ -39,6 +40,9 @@ export const openaiDialect: Dialect = {
   parse: parseChatRequest,
   unary: chatCompletion,
   stream: streamedCompletion,
+  // Ids and logprobs stand at the end of a stream, whichever way it is told.
+  encoder: (call) =>
+    call.wants?.logprobs === true || call.wants?.ids === true ? null : new CompletionEncoder(call),
   error: refusal,
   httpError: (status, message) => openaiError(status, message, null),
   ping: ': ping\n\n',

@@ -3,7 +3,7 @@ import type { ChatAnswer, ChatStop } from '../../chat.ts';
 import type { DialectCall } from '../dialect.ts';
 import { sseData } from '../sse.ts';
 
-const finishReasons: Readonly<Record<ChatStop, string>> = {
+export const finishReasons: Readonly<Record<ChatStop, string>> = {
   end: 'stop',
   tool_calls: 'tool_calls',
   length: 'length',
@@ -11,7 +11,7 @@ const finishReasons: Readonly<Record<ChatStop, string>> = {
   refusal: 'content_filter',
 };
 
-function usageOf({ usage }: ChatAnswer): unknown {
+export function usageOf({ usage }: ChatAnswer): unknown {
   return {
     prompt_tokens: usage.prompt_tokens,
     completion_tokens: usage.completion_tokens,
@@ -42,7 +42,7 @@ function idsOf(call: DialectCall, { tokens }: ChatAnswer): { root: object; choic
   };
 }
 
-function envelope(call: DialectCall, object: string): Record<string, unknown> {
+export function envelope(call: DialectCall, object: string): Record<string, unknown> {
   return {
     id: `chatcmpl-${randomBytes(12).toString('hex')}`,
     object,
