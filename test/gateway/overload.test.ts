@@ -24,7 +24,7 @@ describe('an agent that asks for too much at once', () => {
     );
     const statuses = answers.map(({ status }) => status);
     expect(statuses.filter((status) => status === 200)).toHaveLength(4);
-    expect(statuses.filter((status) => status === 403)).toHaveLength(56);
+    expect(statuses.filter((status) => status === 402)).toHaveLength(56);
     expect(opened.session.stats()).toMatchObject({ completion_tokens: 100, budget: 'max_tokens' });
     expect(vllm.bodies.map((body) => body.max_tokens)).toEqual([30, 30, 30, 10]);
   });

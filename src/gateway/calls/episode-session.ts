@@ -5,7 +5,7 @@ import type { EngineAnswer } from '../engines/engine.ts';
 import { noTrace, type EpisodeTrace } from '../recorder/index.ts';
 import type { SessionOptions, SessionStats } from '../session.ts';
 import { answerStop } from './answer-stop.ts';
-import { Budgets, type Spent } from './budgets.ts';
+import { Budgets, isMainAgent, type Spent } from './budgets.ts';
 import { answerMessage } from './answer-message.ts';
 import { CallClock } from './call-clock.ts';
 import { CallRoom } from './call-room.ts';
@@ -99,7 +99,7 @@ export class EpisodeSession {
     const since = this.#firstCallAt === null ? 0 : performance.now() - this.#firstCallAt;
     return {
       mainTurns: stats.main_turns,
-      sampledTokens: stats.completion_tokens,
+      sampledTokens: this.#calls.reduce((sum, call) => sum + call.spentTokens, 0),
       agentMs: since - stats.hold_ms,
     };
   }
@@ -151,7 +151,7 @@ export class EpisodeSession {
     if (this.#failure !== null) throw new ChatError('policy_unavailable', this.#failure.message);
     refuseRemoteImages(request.messages);
     const spent = this.#spent();
-    this.#budgets.check(spent, caller.role === 'main' && caller.foreign !== true);
+    this.#budgets.check(spent, isMainAgent(caller));
     caller.signal.throwIfAborted();
     return spent;
   }
@@ -206,10 +206,7 @@ export class EpisodeSession {
       sampled.tool_calls.map(({ id }) => id),
       record.promptTokens + record.completionTokens,
     );
-    const tokenBudget = this.#options.limits.max_sampled_tokens;
-    if (sampled.finish_reason === 'length' && this.stats().completion_tokens >= tokenBudget) {
-      this.#budgets.met('max_tokens');
-    }
+    this.#budgets.answered(this.#spent(), isMainAgent(record.caller), sampled.finish_reason === 'length');
     return {
       call: record.index,
       message,
@@ -232,7 +229,7 @@ export class EpisodeSession {
     record.error = failure.told instanceof Error ? failure.told.message : String(failure.told);
     // What was sampled of it is lost, whatever its end was.
     record.end(record.sampled === null ? failure.fate : 'aborted');
-    if (failure.overflow === true) this.#budgets.met('context_overflow');
+    if (failure.overflow === true) this.#budgets.overflowed(isMainAgent(record.caller));
     if (failure.infra !== undefined) this.#fail(failure.infra.code, failure.infra.message, record);
     return failure.told;
   }

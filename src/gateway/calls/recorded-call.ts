@@ -59,6 +59,7 @@ export class RecordedCall {
   readonly #watcher: CallWatcher;
   #heldMs: number | null = null;
   #clientLeft = false;
+  #setAside = false;
 
   constructor(
     index: number,
@@ -122,6 +123,7 @@ export class RecordedCall {
 
   /** A record of its own for the same call, sampled again because the engine cut its answer short. */
   continuation(index: number): RecordedCall {
+    this.#setAside = true;
     return new RecordedCall(index, this.caller, [], this.clock, this.#watcher);
   }
 
@@ -137,6 +139,11 @@ export class RecordedCall {
   /** What was counted or what was listed, whichever is more: a budget must not hang on the engine's word alone. */
   get completionTokens(): number {
     return Math.max(this.sampled?.usage?.completion_tokens ?? 0, this.sampled?.token_ids?.length ?? 0);
+  }
+
+  /** What it took of the episode's budget: nothing where the engine cut it short, which is no doing of the agent's. */
+  get spentTokens(): number {
+    return this.#setAside ? 0 : this.completionTokens;
   }
 
   get promptTokens(): number {

@@ -1,5 +1,6 @@
 import type { Failure } from '../../contracts/index.ts';
 import type { BudgetStop, SessionStats } from '../session.ts';
+import { isMainAgent } from './budgets.ts';
 import type { RecordedCall } from './recorded-call.ts';
 import type { UnionClock } from './union-clock.ts';
 
@@ -8,13 +9,7 @@ const sum = (calls: readonly RecordedCall[], of: (call: RecordedCall) => number)
 
 /** A turn of the main agent: one it has, or may still get. A retried or failed call is none. */
 function isMainTurn({ caller, fate }: RecordedCall): boolean {
-  return (
-    caller.role === 'main' &&
-    caller.foreign !== true &&
-    fate !== 'failed' &&
-    fate !== 'aborted' &&
-    fate !== 'discarded'
-  );
+  return isMainAgent(caller) && fate !== 'failed' && fate !== 'aborted' && fate !== 'discarded';
 }
 
 /** What the episode reads off its calls. */

@@ -59,17 +59,17 @@ describe.each([
     ]);
   });
 
-  test('51: a budget that is used up is a 403, because the CLI sends what got a 400 once more', async () => {
+  test('51: a budget that is used up is a 402, because the CLI sends what got a 400 once more', async () => {
     await using vllm = await FakeVllm.start();
     await using opened = await openGateway(vllm.url, { limits: { max_turns: 1 } });
     await messages(opened.session, 'one', { stream });
     const response = await messages(opened.session, 'two', { stream });
-    expect(response.status).toBe(403);
+    expect(response.status).toBe(402);
     expect(await response.json()).toEqual({
       type: 'error',
       error: {
-        type: 'permission_error',
-        message: "this episode's budget of 1 turns is used up",
+        type: 'billing_error',
+        message: "this episode's budget of 1 turn is used up",
       },
     });
   });
@@ -95,9 +95,10 @@ test('49: an error inside a stream is an error event with nothing behind it', ()
 test('51: every status has its type', () => {
   const type = (status: number): unknown =>
     (anthropicDialect.httpError(status, 'x').body as { error: { type: string } }).error.type;
-  expect([400, 401, 403, 404, 413, 415, 429, 500, 503, 529].map(type)).toEqual([
+  expect([400, 401, 402, 403, 404, 413, 415, 429, 500, 503, 529].map(type)).toEqual([
     'invalid_request_error',
     'authentication_error',
+    'billing_error',
     'permission_error',
     'not_found_error',
     'request_too_large',

@@ -26,8 +26,16 @@ export interface CliRun extends AsyncDisposable {
   readonly ended: Promise<{ code: number | null; events: Record<string, unknown>[]; stderr: string }>;
 }
 
-/** Runs the real CLI over the session's Unix socket, in an empty directory of its own. */
-export async function runCli(session: GatewaySession, prompt: string, limits: Limits = {}): Promise<CliRun> {
+/**
+ * Runs the real CLI over the session's Unix socket, in an empty directory of its own. `moreTools`: names of tools
+ * beside those of an episode, such as `Agent`.
+ */
+export async function runCli(
+  session: Pick<GatewaySession, 'socket_dir' | 'bearer'>,
+  prompt: string,
+  limits: Limits = {},
+  moreTools: readonly string[] = [],
+): Promise<CliRun> {
   const directory = await mkdtemp(join(tmpdir(), `rp-cli-${process.pid}-`));
   const command = claudeCodeCommand({
     cliPath: cliPath()!,
@@ -39,7 +47,10 @@ export async function runCli(session: GatewaySession, prompt: string, limits: Li
     bearer: session.bearer,
     home: directory,
   });
-  const child = spawn(command.argv[0]!, command.argv.slice(1), {
+  const argv = command.argv.map((word, at) =>
+    command.argv[at - 1] === '--tools' ? [word, ...moreTools].join(',') : word,
+  );
+  const child = spawn(argv[0]!, argv.slice(1), {
     cwd: directory,
     env: { PATH: process.env['PATH']!, ...command.env },
     detached: true,

@@ -5,6 +5,7 @@ import type { DialectError } from '../dialect.ts';
 const types: Readonly<Record<number, string>> = {
   400: 'invalid_request_error',
   401: 'authentication_error',
+  402: 'billing_error',
   403: 'permission_error',
   404: 'not_found_error',
   413: 'request_too_large',
@@ -19,7 +20,8 @@ export function anthropicHttpError(status: number, message: string): DialectErro
 
 /**
  * A refusal in the CLI's own words. An overflow must begin with "Prompt is too long" and carry both numbers (case 50).
- * Budgets are a 403, which ends the CLI at once, while what got a 400 is sent once more (measured with 2.1.332).
+ * Budgets are a 402, which ends the CLI at once with the message as its last word; what got a 400 is sent once more, and
+ * before a 403 stands "Failed to authenticate" (measured with 2.1.332).
  */
 export function anthropicError(error: ChatError): DialectError {
   switch (error.code) {
@@ -33,6 +35,7 @@ export function anthropicError(error: ChatError): DialectError {
     case 'turn_budget':
     case 'token_budget':
     case 'time_budget':
+      return anthropicHttpError(402, error.message);
     case 'closed':
       return anthropicHttpError(403, error.message);
     case 'policy_unavailable':

@@ -6,7 +6,8 @@ import { parseChatRequest } from './request.ts';
 import { chatCompletion, streamedCompletion } from './response.ts';
 
 function openaiError(status: number, message: string, code: string | null): DialectError {
-  const type = status < 500 ? 'invalid_request_error' : 'server_error';
+  const type =
+    status === 402 ? 'insufficient_quota' : status < 500 ? 'invalid_request_error' : 'server_error';
   return { status, body: { error: { message, type, param: null, code } } };
 }
 
@@ -24,13 +25,18 @@ function refusal(error: ChatError): DialectError {
         'context_length_exceeded',
       );
     }
+    // OpenAI's own status for a used-up quota is 429, which clients send again.
+    case 'turn_budget':
+    case 'token_budget':
+    case 'time_budget':
+      return openaiError(402, error.message, error.code);
     case 'closed':
       return openaiError(403, error.message, error.code);
     case 'policy_unavailable':
       return openaiError(error.status ?? 503, error.message, error.code);
     case 'policy_error':
       return openaiError(error.status ?? 500, error.message, error.code);
-    default:
+    case 'bad_request':
       return openaiError(400, error.message, error.code);
   }
 }
