@@ -1,14 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import { ChatError } from '../chat.ts';
 import type { Dialect, DialectCall, DialectError } from '../dialects/dialect.ts';
+import { AnswerStream, type StreamTiming } from './answer-stream.ts';
 import type { SharedCall } from './shared-call.ts';
-
-export interface StreamTiming {
-  /** Headers of a stream are withheld this long, so that an error keeps its real status. */
-  readonly withholdMs: number;
-  /** Between two pings of a stream whose headers are out. */
-  readonly pingMs: number;
-}
 
 /** One JSON answer. Refusals say that trying again cannot help: everything that could help was tried here. */
 export function sendJson(response: ServerResponse, status: number, body: unknown): void {
@@ -30,33 +24,6 @@ function asChatError(error: unknown): ChatError {
   return error instanceof ChatError
     ? error
     : new ChatError('policy_error', 'the call ended without an answer', { cause: error });
-}
-
-/** Sends the headers of a stream after a while without an answer, and keeps it alive from then on. */
-class PatientStream implements Disposable {
-  readonly #response: ServerResponse;
-  #timer: NodeJS.Timeout;
-
-  constructor(response: ServerResponse, ping: string, { withholdMs, pingMs }: StreamTiming) {
-    this.#response = response;
-    this.#timer = setTimeout(() => {
-      this.begin();
-      response.write(ping);
-      this.#timer = setInterval(() => response.write(ping), pingMs);
-    }, withholdMs);
-  }
-
-  begin(): void {
-    if (this.#response.headersSent) return;
-    this.#response.writeHead(200, {
-      'content-type': 'text/event-stream; charset=utf-8',
-      'cache-control': 'no-cache',
-    });
-  }
-
-  [Symbol.dispose](): void {
-    clearTimeout(this.#timer);
-  }
 }
 
 /**
@@ -83,21 +50,17 @@ export async function answerClient(
       resolve();
     });
   });
-  using stream = call.stream ? new PatientStream(response, dialect.ping, timing) : null;
+  using stream = call.stream ? new AnswerStream(response, dialect, call, shared.log, timing) : null;
   try {
     const answer = await Promise.race([shared.promise, closed]);
     if (gone || answer === undefined) return;
     answered = true;
-    if (stream === null) {
-      sendJson(response, 200, dialect.unary(call, answer));
-    } else {
-      stream.begin();
-      response.end(dialect.stream(call, answer));
-    }
+    if (stream === null) sendJson(response, 200, dialect.unary(call, answer));
+    else stream.end(answer);
   } catch (error) {
     if (gone) return;
     const refusal = asChatError(error);
-    if (response.headersSent) response.end(dialect.streamError(refusal));
+    if (stream?.begun === true) stream.fail(refusal);
     else sendError(response, dialect.error(refusal));
   }
 }

@@ -6,7 +6,8 @@ import { promptUpperBound } from '../calls/context-window.ts';
 import { anthropicDialect } from '../dialects/anthropic/dialect.ts';
 import type { Dialect, DialectCall } from '../dialects/dialect.ts';
 import { openaiDialect } from '../dialects/openai/dialect.ts';
-import { answerClient, sendError, sendJson, type StreamTiming } from './answering.ts';
+import { answerClient, sendError, sendJson } from './answering.ts';
+import type { StreamTiming } from './answer-stream.ts';
 import { BodyError, parseJsonBody, readBody } from './body.ts';
 import { modelList } from './models.ts';
 import type { OpenSession } from './open-session.ts';
@@ -127,19 +128,26 @@ export class Listener {
   }
 
   async #call(dialect: Dialect, path: string, exchange: Exchange): Promise<void> {
-    const { shared, call } = this.#take(exchange, path, await readCall(dialect, path, exchange));
+    const { shared, call } = this.#take(dialect, exchange, path, await readCall(dialect, path, exchange));
     await answerClient(exchange.response, dialect, call, shared, this.#options.timing);
   }
 
   /** In a frame of its own: the request's messages are the session's from here on, and nothing else holds them. */
   #take(
+    dialect: Dialect,
     { session, request, requestId }: Exchange,
     path: string,
     { key, call }: KeyedCall,
   ): { readonly shared: SharedCall; readonly call: DialectCall } {
     const client = session.clients.identify(request.headers, path, call.request);
-    const shared = session.shared.take(key, client.isCli, (signal) =>
-      session.calls.chat(call.request, { ...client, signal, request_id: requestId }),
+    const streams = call.stream && dialect.encoder(call) !== null;
+    const shared = session.shared.take(key, client.isCli, (signal, onDelta) =>
+      session.calls.chat(call.request, {
+        ...client,
+        signal,
+        request_id: requestId,
+        ...(streams ? { onDelta } : {}),
+      }),
     );
     const first = this.#begunBy.get(shared);
     if (first === undefined) this.#begunBy.set(shared, requestId);

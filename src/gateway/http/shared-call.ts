@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ChatError, type ChatAnswer } from '../chat.ts';
+import { ChatError, type ChatAnswer, type ChatDelta } from '../chat.ts';
+import { DeltaLog } from './delta-log.ts';
 
 /** How long a call whose client left goes on, so that the client's retry can be attached to it. */
 const graceMs = 5_000;
@@ -18,23 +19,29 @@ function isFinal(error: unknown): boolean {
   return error instanceof ChatError && (error.code === 'context_overflow' || error.code === 'policy_error');
 }
 
+/** Begins a call; what comes of its answer is told to `onDelta`. */
+export type BeginCall = (signal: AbortSignal, onDelta: (delta: ChatDelta) => void) => Promise<ChatAnswer>;
+
 /** One call that a client and its retries share: sampled once, until somebody has it. */
 export class SharedCall {
   readonly promise: Promise<ChatAnswer>;
   readonly #abort = new AbortController();
   readonly #graceMs: number;
   #clients = 0;
+  #log = new DeltaLog();
   #grace: NodeJS.Timeout | undefined;
   #answer: ChatAnswer | null = null;
   #state: 'working' | 'answered' | 'delivered' | 'refused' | 'failed' = 'working';
 
-  constructor(begin: (signal: AbortSignal) => Promise<ChatAnswer>, grace = graceMs) {
+  constructor(begin: BeginCall, grace = graceMs) {
     this.#graceMs = grace;
-    this.promise = begin(this.#abort.signal);
+    this.promise = begin(this.#abort.signal, this.#log.push);
     this.promise.then(
       (answer) => {
         if (this.#state === 'working') this.#state = 'answered';
         this.#answer = answer;
+        // Who comes from now on is given the whole answer.
+        this.#log = new DeltaLog();
         clearTimeout(this.#grace);
         if (this.#clients === 0) answer.delivered(false);
       },
@@ -52,6 +59,11 @@ export class SharedCall {
   get adoptable(): boolean {
     if (this.#state === 'refused') return true;
     return this.#clients === 0 && (this.#state === 'working' || this.#state === 'answered');
+  }
+
+  /** What has come of the answer so far; empty once it is whole. */
+  get log(): DeltaLog {
+    return this.#log;
   }
 
   /** Its answer is on its way to a client. */
@@ -124,7 +136,7 @@ export class SharedCalls {
    * client asks for the same only when it lost the answer (the CLI's history grows with every call), so a new answer
    * replaces a delivered one.
    */
-  take(key: string, retries: boolean, begin: (signal: AbortSignal) => Promise<ChatAnswer>): SharedCall {
+  take(key: string, retries: boolean, begin: BeginCall): SharedCall {
     const earlier = this.#calls.get(key);
     if (earlier?.adoptable === true) {
       earlier.join();
