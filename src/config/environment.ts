@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { defaultLimits, samplingSchema, type EffectiveLimits } from '../contracts/index.ts';
+import { callFormats, defaultLimits, samplingSchema, type EffectiveLimits } from '../contracts/index.ts';
 import {
   concurrency,
   dockerHost,
@@ -123,6 +123,11 @@ export const environmentSchema = z.object({
     about:
       'Whether the inference server streams its answers to the worker, so that the tokens of a call that is cut are counted. Only vLLM streams token ids.',
     absent: '`false`: whole answers',
+  }),
+  ROLLPOOL_TOOL_CALL_PARSER: variable(z.enum(['auto', 'off', ...callFormats]).default('auto'), {
+    section: 'Policy',
+    about: `How the model writes tool calls, by the name of the inference server's parser. Where it is known, a conversation goes on from its recorded token ids and no template can break its prefix. \`off\`: every prompt is text. One of: ${callFormats.join(', ')}.`,
+    absent: '`auto`: read off the chat template, else text',
   }),
   ROLLPOOL_REPLICA_CALLS: variable(count.optional(), {
     section: 'Policy',

@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path';
 import {
   defaultLimits,
   samplingSchema,
+  type CallFormat,
   type EffectiveLimits,
   type Lane,
   type Sampling,
@@ -34,6 +35,8 @@ export interface Settings {
     readonly model: string | null;
     /** Whether the engine streams its answers to the worker, where its streams carry ids. */
     readonly streaming: boolean;
+    /** How the model writes tool calls; `auto`: as a probe finds it; `off`: every prompt is text. */
+    readonly toolCallParser: CallFormat | 'auto' | 'off';
     /** Calls of one process that a replica has at once; null: no limit. */
     readonly replicaCalls: number | null;
   };
@@ -165,6 +168,7 @@ export function loadSettings(
       apiKey: environment.ROLLPOOL_POLICY_API_KEY ?? null,
       model: environment.ROLLPOOL_MODEL ?? null,
       streaming: environment.ROLLPOOL_POLICY_STREAMING,
+      toolCallParser: environment.ROLLPOOL_TOOL_CALL_PARSER,
       replicaCalls: environment.ROLLPOOL_REPLICA_CALLS ?? null,
     },
     worker: {

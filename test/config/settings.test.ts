@@ -29,7 +29,14 @@ describe('settings from an empty environment', () => {
   it('are the documented defaults', () => {
     expect(loadSettings({ XDG_STATE_HOME: '/var/state' })).toEqual({
       redis: { url: null, prefix: '{rollpool}' },
-      policy: { urls: [], apiKey: null, model: null, streaming: false, replicaCalls: null },
+      policy: {
+        urls: [],
+        apiKey: null,
+        model: null,
+        streaming: false,
+        toolCallParser: 'auto',
+        replicaCalls: null,
+      },
       worker: {
         lanes: null,
         concurrency: { everyLane: null, byLane: {} },

@@ -16,6 +16,9 @@ import type { PolicyAccess } from './policy-access.ts';
 import type { RecordedCall } from './recorded-call.ts';
 import { AnswerCut } from './told-answer.ts';
 
+/** Times that the rendering of a prompt's new part is tried. */
+const rendersTried = 3;
+
 /** Has the calls of one attempt sampled: which replica, with what limit, again after what failures. */
 export class CallSampler {
   readonly #session: SessionOptions;
@@ -131,7 +134,12 @@ export class CallSampler {
     if (this.#lastReplica !== null && this.#lastReplica !== replica.name) record.notes.add('replica_moved');
     this.#lastReplica = replica.name;
     record.replica = replica.name;
-    record.maxTokens = maxTokens;
+    const promptIds = await this.#promptIds(call, replica, signal);
+    const limit =
+      promptIds === null
+        ? maxTokens
+        : fitIntoContext(maxTokens, promptIds.length, this.#session.limits.context_tokens);
+    record.maxTokens = limit;
     record.versionStart = state.version(replica.name);
     const changes = state.unpausedChanges(replica.name);
     const sampled = await engine.complete(
@@ -140,7 +148,8 @@ export class CallSampler {
         ...request,
         sampling,
         seed: sampling.seed === null ? null : callSeed(sampling.seed, episode_id, attempt, record.index),
-        max_tokens: maxTokens,
+        max_tokens: limit,
+        ...(promptIds === null ? {} : { prompt_token_ids: promptIds }),
         upstreamId: this.#conversation.upstreamId,
         onPartial: (partial) => this.#keepPartial(call, partial),
         ...(told === null ? {} : { onDelta: (delta) => told.take(delta, record.index) }),
@@ -150,6 +159,32 @@ export class CallSampler {
     record.versionEnd = state.version(replica.name);
     if (state.unpausedChanges(replica.name) !== changes) record.notes.add('version_uncertain');
     return sampled;
+  }
+
+  /** The prompt as ids, where it goes on from an answer; null where it is to be text. */
+  async #promptIds(call: CallInProgress, replica: Replica, signal: AbortSignal): Promise<Int32Array | null> {
+    if (call.promptIds !== undefined) return call.promptIds;
+    const { parent, request } = call;
+    if (parent === null) return (call.promptIds = null);
+    try {
+      const { messages, tools } = request;
+      const { upstreamId } = this.#conversation;
+      call.promptIds = await this.#policy.continuation.promptOf(
+        { parent, messages, tools, upstreamId },
+        replica,
+        signal,
+      );
+    } catch (error) {
+      // An engine that is busy is asked again, as for anything; one that never renders still answers.
+      const busy = error instanceof EngineError && error.fault === 'busy';
+      if (!busy || ++call.renderFailures < rendersTried) throw error;
+      this.#log.debug(
+        { ...call.record.names, err: error },
+        'a prompt is sent as text: the policy did not render it',
+      );
+      call.promptIds = null;
+    }
+    return call.promptIds;
   }
 
   /** The call's limit by its prompt's length, which is asked for only where it could matter. */

@@ -4,6 +4,7 @@ import { ChatError, type ChatAnswer, type ChatCaller, type ChatRequest } from '.
 import type { EngineAnswer } from '../engines/engine.ts';
 import { noTrace, type EpisodeTrace } from '../recorder/index.ts';
 import type { SessionOptions, SessionStats } from '../session.ts';
+import { AnsweredCalls } from './answered-calls.ts';
 import { answerStop } from './answer-stop.ts';
 import { Budgets, isMainAgent, type Spent } from './budgets.ts';
 import { answerMessage } from './answer-message.ts';
@@ -31,6 +32,7 @@ export class EpisodeSession {
     fated: ({ index, fate }) => this.#trace.fate(index, fate ?? 'undelivered'),
   };
   readonly #conversation = new Conversation();
+  readonly #answered = new AnsweredCalls();
   readonly #budgets: Budgets;
   readonly #sampler: CallSampler;
   readonly #calls: RecordedCall[] = [];
@@ -167,7 +169,15 @@ export class EpisodeSession {
     this.#trace.begin({ index: record.index, ...record.caller, tools });
     this.#policy.pauses.add(clock);
     const signal = AbortSignal.any([caller.signal, this.#closing.signal, clock.signal]);
-    return new CallInProgress({ ...request, messages }, counted, record, signal);
+    const parent = this.#continues(request)
+      ? this.#answered.before(caller.agent_id, messages, request.tools)
+      : null;
+    return new CallInProgress({ ...request, messages }, counted, parent, record, signal);
+  }
+
+  /** Whether a request's prompt may be ids. A choice of tools may show in a template, or guide the decoding. */
+  #continues({ tool_choice: choice }: ChatRequest): boolean {
+    return this.#policy.engine.continuesFromIds && (choice === undefined || choice === 'auto');
   }
 
   async #run(
@@ -206,6 +216,14 @@ export class EpisodeSession {
       sampled.tool_calls.map(({ id }) => id),
       record.promptTokens + record.completionTokens,
     );
+    const { prompt_token_ids: prompt, token_ids: completion, finish_reason, stop_sequence } = sampled;
+    if (this.#continues(request) && prompt !== null && completion !== null && sampled.reasons.length === 0) {
+      this.#answered.add(record.caller.agent_id, request.messages, request.tools, message, {
+        prompt,
+        completion,
+        ended: stop_sequence === null && finish_reason !== 'length',
+      });
+    }
     this.#budgets.answered(this.#spent(), isMainAgent(record.caller), sampled.finish_reason === 'length');
     return {
       call: record.index,

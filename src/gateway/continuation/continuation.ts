@@ -82,7 +82,7 @@ export class Continuation {
     if (
       behind === null ||
       behind.length === 0 ||
-      !(await this.#holds(shape, behind, request, replica, signal))
+      !(await this.#holds(shape, concat([end], behind), request, replica, signal))
     )
       return null;
     if (ended) this.#end = end;
@@ -123,7 +123,7 @@ export class Continuation {
 
   async #holds(
     shape: string,
-    behind: Int32Array,
+    ending: Int32Array,
     { messages, tools, upstreamId }: ContinuedRequest,
     replica: Replica,
     signal: AbortSignal,
@@ -137,7 +137,7 @@ export class Continuation {
     );
     // Nothing is learnt from a refusal: it may be about this conversation's history.
     if (whole === null) return false;
-    const holds = endsWith(whole, behind);
+    const holds = endsWith(whole, ending);
     this.#shapes.set(shape, holds);
     if (!holds)
       this.#log.warn(

@@ -1,3 +1,1 @@
-/** Ways in which models write tool calls, by the names of the parsers that engines have for them. */
-export const callFormats = ['hermes', 'qwen3_coder', 'llama3_json', 'mistral', 'glm45', 'kimi_k2'] as const;
-export type CallFormat = (typeof callFormats)[number];
+export { callFormats, type CallFormat } from '../../../contracts/index.ts';
