@@ -132,7 +132,7 @@ describe('an agent that asks for too much at once', () => {
     );
     expect(response.status).toBe(400);
     expect(await response.json()).toMatchObject({
-      error: { message: 'messages.1.content.0.input: is nested more than 256 levels deep' },
+      error: { message: 'messages.1.content.0.input: is nested too deeply' },
     });
   });
 

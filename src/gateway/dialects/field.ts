@@ -1,5 +1,6 @@
 import type { ToolDefinition } from '../../contracts/index.ts';
 import { ChatError } from '../chat.ts';
+import { deepestNesting, isShallow } from '../nesting.ts';
 
 export type Json = Readonly<Record<string, unknown>>;
 
@@ -45,24 +46,9 @@ export function optionalStops(value: unknown, path: string): readonly string[] |
   });
 }
 
-/** Levels of lists and objects. Python's json gives up at about a thousand, templates some frames earlier. */
-const deepest = 256;
-
-/** Whether a value of JSON has at most `levels`. Every request's schemas are walked, so nothing is made here. */
-function isShallow(value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) return true;
-  if (levels === 0) return false;
-  if (Array.isArray(value)) {
-    for (const each of value) if (!isShallow(each, levels - 1)) return false;
-  } else {
-    for (const key in value) if (!isShallow((value as Json)[key], levels - 1)) return false;
-  }
-  return true;
-}
-
-/** JSON that the engine is to read again, in a schema or an input, must not end it by its depth. */
+/** A schema, which the engine is to read again, must not end it by its depth. */
 export function refuseDeepNesting(value: unknown, path: string): void {
-  if (!isShallow(value, deepest)) throw badField(path, `is nested more than ${deepest} levels deep`);
+  if (!isShallow(value)) throw badField(path, `is nested more than ${deepestNesting} levels deep`);
 }
 
 /** A choice must be of a tool that the policy is told of. */

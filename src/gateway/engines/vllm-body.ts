@@ -1,4 +1,5 @@
 import type { AssistantMessage, ChatMessage, ToolCall } from '../../contracts/index.ts';
+import { isShallow } from '../nesting.ts';
 import { wellFormedJson } from '../well-formed-json.ts';
 import type { EngineRequest } from './engine.ts';
 
@@ -7,9 +8,10 @@ const checked = new WeakMap<ToolCall, string>();
 
 /**
  * The argument string the engine is given for a historical tool call. vLLM parses it before it renders the template
- * and refuses the whole request when that fails (facts: token capture 1.6), so a string that is no JSON object is
- * replaced by `{"raw": <the string>}`, and half a surrogate pair, which the tokenizer refuses, by U+FFFD. That breaks the
- * prefix, which the certificate shows as `forked`; it never makes a wrong token. An empty string is taken as it is.
+ * and refuses the whole request when that fails (facts: token capture 1.6), or fails where it is nested deeper than Python's
+ * stack. So a string that is no JSON object, or a very deep one, is replaced by `{"raw": <the string>}`, and half a
+ * surrogate pair, which the tokenizer refuses, by U+FFFD. That breaks the prefix, which the certificate shows as
+ * `forked`; it never makes a wrong token. An empty string is taken as it is.
  */
 export function historicalArguments(call: ToolCall): string {
   const known = checked.get(call);
@@ -18,7 +20,7 @@ export function historicalArguments(call: ToolCall): string {
   let usable = raw === '';
   try {
     const value: unknown = JSON.parse(raw);
-    usable ||= value === null || (typeof value === 'object' && !Array.isArray(value));
+    usable ||= value === null || (typeof value === 'object' && !Array.isArray(value) && isShallow(value));
   } catch {
     // Not JSON.
   }

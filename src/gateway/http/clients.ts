@@ -7,7 +7,7 @@ export interface Client {
   readonly agent_id: string;
   readonly role: Role;
   readonly foreign: boolean;
-  /** An agent of the CLI: it sends the same body twice only as a retry. Its side calls (a web search) may repeat. */
+  /** The CLI: it sends the same body twice only as a retry. */
   readonly isCli: boolean;
 }
 
@@ -51,12 +51,7 @@ export class Clients {
       face.hasSession !== first.hasSession ||
       (isCli && role === 'main' && !this.#looksLikeMain(request));
     if (foreign) return { agent_id: 'foreign', role: 'auxiliary', foreign: true, isCli: false };
-    return {
-      agent_id: header(headers, 'x-claude-code-agent-id') || 'main',
-      role,
-      foreign: false,
-      isCli: isCli && role !== 'auxiliary',
-    };
+    return { agent_id: header(headers, 'x-claude-code-agent-id') || 'main', role, foreign: false, isCli };
   }
 
   #looksLikeMain(request: ChatRequest): boolean {

@@ -1,5 +1,5 @@
 import type { AssistantMessage, ChatMessage, ContentPart, ToolCall } from '../../../contracts/index.ts';
-import { asList, asObject, asString, badField, refuseDeepNesting, type Json } from '../field.ts';
+import { asList, asObject, asString, badField, type Json } from '../field.ts';
 import { documentParts } from './documents.ts';
 
 type Part = ContentPart;
@@ -96,14 +96,19 @@ function plain(parts: readonly Part[]): string | readonly Part[] {
 }
 
 /**
- * JSON of a historical tool input. The CLI's own wrapping of an unparsable one is undone. An input that is no object
- * was sampled so: refusing it would end an episode for what its policy said, so it stays as it is (case 32).
+ * JSON of a historical tool input. The CLI's own wrapping of an unparsable one is undone. An input that is no object,
+ * or a very deep one, was sampled so: refusing it would end an episode for what its policy said (case 32).
  */
 function toolArguments(input: unknown, path: string): string {
   if (input === undefined || input === null || input === '') return '{}';
-  refuseDeepNesting(input, path);
   const unparsed = (input as Json)['__unparsedToolInput'] as Json | null | undefined;
-  return typeof unparsed?.['raw'] === 'string' ? unparsed['raw'] : JSON.stringify(input);
+  if (typeof unparsed?.['raw'] === 'string') return unparsed['raw'];
+  try {
+    return JSON.stringify(input);
+  } catch {
+    // What JSON.parse takes, JSON.stringify may not: it works on the stack.
+    throw badField(path, 'is nested too deeply');
+  }
 }
 
 /** Tools that Anthropic's servers ran, and their results: the policy has none, and said none of it (case 10). */

@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { ChatAnswer, ChatStop } from '../../chat.ts';
+import { isShallow } from '../../nesting.ts';
 import type { DialectCall } from '../dialect.ts';
 import { sse } from '../sse.ts';
 
@@ -30,7 +31,7 @@ function inputObject(raw: string): unknown {
   try {
     const value: unknown = JSON.parse(raw);
     if (value === null) return {};
-    if (typeof value === 'object' && !Array.isArray(value)) return value;
+    if (typeof value === 'object' && !Array.isArray(value) && isShallow(value)) return value;
   } catch {
     // Not JSON.
   }
