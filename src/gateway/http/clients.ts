@@ -7,7 +7,7 @@ export interface Client {
   readonly agent_id: string;
   readonly role: Role;
   readonly foreign: boolean;
-  /** The CLI: it sends the same body twice only as a retry. */
+  /** An agent of the CLI: it sends the same body twice only as a retry. Its side calls (a web search) may repeat. */
   readonly isCli: boolean;
 }
 
@@ -51,7 +51,12 @@ export class Clients {
       face.hasSession !== first.hasSession ||
       (isCli && role === 'main' && !this.#looksLikeMain(request));
     if (foreign) return { agent_id: 'foreign', role: 'auxiliary', foreign: true, isCli: false };
-    return { agent_id: header(headers, 'x-claude-code-agent-id') || 'main', role, foreign: false, isCli };
+    return {
+      agent_id: header(headers, 'x-claude-code-agent-id') || 'main',
+      role,
+      foreign: false,
+      isCli: isCli && role !== 'auxiliary',
+    };
   }
 
   #looksLikeMain(request: ChatRequest): boolean {

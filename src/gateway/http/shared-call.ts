@@ -31,6 +31,7 @@ export class SharedCall {
   #log = new DeltaLog();
   #grace: NodeJS.Timeout | undefined;
   #answer: ChatAnswer | null = null;
+  #earlier: SharedCall | null = null;
   #state: 'working' | 'answered' | 'delivered' | 'refused' | 'failed' = 'working';
 
   constructor(begin: BeginCall, grace = graceMs) {
@@ -58,7 +59,9 @@ export class SharedCall {
    */
   get adoptable(): boolean {
     if (this.#state === 'refused') return true;
-    return this.#clients === 0 && (this.#state === 'working' || this.#state === 'answered');
+    // One that is being ended has no answer to give any more, however long the engine takes to end it.
+    if (this.#clients > 0 || this.#abort.signal.aborted) return false;
+    return this.#state === 'working' || this.#state === 'answered';
   }
 
   /** What has come of the answer so far; empty once it is whole. */
@@ -76,17 +79,20 @@ export class SharedCall {
     return this.#clients;
   }
 
-  get answer(): ChatAnswer | null {
-    return this.#answer;
-  }
-
-  get wasDelivered(): boolean {
-    return this.#state === 'delivered';
-  }
-
   join(): void {
     this.#clients++;
     clearTimeout(this.#grace);
+  }
+
+  /** An answer of this call replaces those that `earlier` and the calls before it gave, or may still give. */
+  replace(earlier: SharedCall): void {
+    this.#earlier = earlier;
+    const supersede = (answer: ChatAnswer): void => answer.superseded();
+    const nothing = (): void => {};
+    this.promise.then(() => {
+      for (let each = this.#earlier; each !== null; each = each.#earlier)
+        each.promise.then(supersede, nothing);
+    }, nothing);
   }
 
   /** A client has the whole answer. */
@@ -134,7 +140,7 @@ export class SharedCalls {
   /**
    * The call that `key` asks for: one that its client left, in flight or answered, or a new one. `retries`: this
    * client asks for the same only when it lost the answer (the CLI's history grows with every call), so a new answer
-   * replaces a delivered one.
+   * replaces the earlier one, delivered or not: a connection that broke may look open here for long.
    */
   take(key: string, retries: boolean, begin: BeginCall): SharedCall {
     const earlier = this.#calls.get(key);
@@ -145,12 +151,7 @@ export class SharedCalls {
     const call = new SharedCall(begin, this.#graceMs);
     call.join();
     this.#calls.set(key, call);
-    if (retries && earlier?.wasDelivered === true) {
-      call.promise.then(
-        () => earlier.answer?.superseded(),
-        () => undefined,
-      );
-    }
+    if (retries && earlier !== undefined) call.replace(earlier);
     return call;
   }
 }
