@@ -1,7 +1,8 @@
-import { closeBracket, comma, skipSpace } from './json-bytes.ts';
+import { closeBracket, comma, skipSpace, space } from './json-bytes.ts';
+import { fourDigits } from './words.ts';
 
-/** The largest id that an Int32Array holds. */
-const largestId = 0x7fffffff;
+/** Digits that an Int32Array holds whatever they are: no vocabulary is near them. */
+const digitsHeld = 9;
 
 /** Ids out of the bytes, and where their list ends. */
 export interface ScannedIds {
@@ -14,37 +15,42 @@ let scratch = new Int32Array(2 ** 15);
 const scratchKept = 2 ** 18;
 
 /**
- * A list of ids whose bracket stands at `at`. null where it is anything but whole numbers from 0 to 2^31 - 1, written in digits
+ * A list of ids whose bracket stands at `at`. null where it is anything but whole numbers below a billion, written in digits
  * alone: what `1.0`, `1e3` or `-1` are is the parser's business.
  */
 export function scanIds(bytes: Uint8Array, at: number): ScannedIds | null {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const lastWord = bytes.length - 4;
   let list = scratch;
   let count = 0;
   at = skipSpace(bytes, at + 1);
   if (bytes[at] === closeBracket) return { ids: new Int32Array(0), end: at + 1 };
   for (;;) {
     const start = at;
-    let id = 0;
-    let byte = bytes[at];
-    while (byte !== undefined && byte >= 0x30 && byte <= 0x39) {
-      id = id * 10 + (byte - 0x30);
-      byte = bytes[++at];
+    let id = at <= lastWord ? fourDigits(view.getInt32(at, true)) : -1;
+    if (id < 0) id = 0;
+    else at += 4;
+    for (; at < bytes.length; at++) {
+      const digit = bytes[at]! - 0x30;
+      if (digit < 0 || digit > 9) break;
+      id = (Math.imul(id, 10) + digit) | 0;
     }
     const digits = at - start;
-    if (digits === 0 || digits > 10 || id > largestId || (digits > 1 && bytes[start] === 0x30)) return null;
+    if (digits === 0 || digits > digitsHeld || (digits > 1 && bytes[start] === 0x30)) return null;
     if (count === list.length) {
       const longer = new Int32Array(count * 2);
       longer.set(list);
       list = longer;
     }
     list[count++] = id;
-    if (byte !== comma) {
+    if (bytes[at] !== comma) {
       at = skipSpace(bytes, at);
-      byte = bytes[at];
-      if (byte === closeBracket) break;
-      if (byte !== comma) return null;
+      if (bytes[at] === closeBracket) break;
+      if (bytes[at] !== comma) return null;
     }
-    at = skipSpace(bytes, at + 1);
+    at++;
+    // Mostly a digit; the call costs more than the look.
+    if (bytes[at]! <= space) at = skipSpace(bytes, at);
   }
   if (list.length <= scratchKept) scratch = list;
   return { ids: list.slice(0, count), end: at + 1 };

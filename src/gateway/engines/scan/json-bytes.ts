@@ -9,12 +9,13 @@ export const unusual = -1;
 /** Nesting that is followed; deeper is left to the parser, which does not work on the stack. */
 const deepest = 64;
 
+export const space = 0x20;
 export const quote = 0x22;
 export const backslash = 0x5c;
 export const comma = 0x2c;
 export const colon = 0x3a;
-const minus = 0x2d;
-const point = 0x2e;
+export const minus = 0x2d;
+export const point = 0x2e;
 export const openBrace = 0x7b;
 export const closeBrace = 0x7d;
 export const openBracket = 0x5b;
@@ -134,7 +135,7 @@ export function valueEnd(bytes: Uint8Array, at: number, depth = 0): number {
 }
 
 /** A list of whole numbers without spaces, as tokens' bytes are listed; `unusual` for any other. */
-function digitListEnd(bytes: Uint8Array, at: number): number {
+export function digitListEnd(bytes: Uint8Array, at: number): number {
   let start = ++at;
   for (; at < bytes.length; at++) {
     const byte = bytes[at]!;

@@ -5,15 +5,20 @@ import {
   closeBracket,
   colon,
   comma,
+  digitListEnd,
   hasEscape,
   isText,
   nullEnd,
   openBrace,
   skipSpace,
   stringEnd,
+  backslash,
+  openBracket,
+  quote,
   unusual,
   valueEnd,
 } from './json-bytes.ts';
+import { Literal } from './words.ts';
 
 /** A token's text as a parser decodes it: escapes count. */
 function tokenText(bytes: Uint8Array, start: number, end: number): string {
@@ -26,9 +31,16 @@ let logprobScratch = new Float32Array(2 ** 12);
 let idScratch = new Int32Array(2 ** 12);
 const scratchKept = 2 ** 18;
 
+/** What stands in every entry as vLLM writes it, around the token's text, its logprob and its bytes. */
+const beforeToken = new Literal('{"token":"');
+const beforeLogprob = new Literal(',"logprob":');
+const beforeBytes = new Literal(',"bytes":');
+const behindBytes = new Literal(',"top_logprobs":[]}');
+
 /** One pass over a list of entries. */
 class EntryScan {
   readonly #bytes: Uint8Array;
+  readonly #view: DataView;
   #logprobs = logprobScratch;
   #ids = idScratch;
   #count = 0;
@@ -37,6 +49,7 @@ class EntryScan {
 
   constructor(bytes: Uint8Array) {
     this.#bytes = bytes;
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   }
 
   /** The list whose bracket stands at `at`. */
@@ -46,7 +59,8 @@ class EntryScan {
     if (bytes[at] === closeBracket) return at + 1;
     for (;;) {
       if (this.#count === this.#logprobs.length) this.#grow();
-      at = this.#entry(at);
+      const usual = this.#allNamed ? unusual : this.#usualEntry(at);
+      at = usual === unusual ? this.#entry(at) : usual;
       if (at === unusual) return unusual;
       this.#count++;
       at = skipSpace(bytes, at);
@@ -54,6 +68,25 @@ class EntryScan {
       if (bytes[at] !== comma) return unusual;
       at = skipSpace(bytes, at + 1);
     }
+  }
+
+  /** An entry that names no id, in the one form that vLLM has for it; `unusual` for any other. */
+  #usualEntry(at: number): number {
+    const bytes = this.#bytes;
+    const view = this.#view;
+    if (!beforeToken.standsAt(view, at)) return unusual;
+    for (at += beforeToken.length; bytes[at] !== quote; at++) {
+      // Out of bounds too.
+      if (!(bytes[at]! >= 0x20) || bytes[at] === backslash) return unusual;
+    }
+    at++;
+    if (!beforeLogprob.standsAt(view, at)) return unusual;
+    at = putFloat32(bytes, view, at + beforeLogprob.length, this.#logprobs, this.#count);
+    if (at === unusual || !beforeBytes.standsAt(view, at)) return unusual;
+    at += beforeBytes.length;
+    at = bytes[at] === openBracket ? digitListEnd(bytes, at) : nullEnd(bytes, at);
+    if (at === unusual || !behindBytes.standsAt(view, at)) return unusual;
+    return at + behindBytes.length;
   }
 
   #entry(at: number): number {
@@ -99,7 +132,7 @@ class EntryScan {
   }
 
   #logprob(at: number): number {
-    const end = putFloat32(this.#bytes, at, this.#logprobs, this.#count);
+    const end = putFloat32(this.#bytes, this.#view, at, this.#logprobs, this.#count);
     if (end !== unusual) return end;
     this.#logprobs[this.#count] = NaN;
     return nullEnd(this.#bytes, at);

@@ -79,10 +79,11 @@ test('a body with broken bytes is never read differently from what a parser make
   const sound = Buffer.from(
     JSON.stringify(completion({ content: 'a "b" \\ c', ids: [5, 60, 700], logprobs: [-0.25, -1.1, -1e-7] })),
   );
+  const listed = Buffer.from(sound.toString().replaceAll('"bytes":null', '"bytes":[116,49]'));
   fc.assert(
     fc.property(
       fc.oneof(
-        fc.constant(sound),
+        fc.constantFrom(sound, listed),
         completionText.map((text) => Buffer.from(text)),
       ),
       fc.array(change, { minLength: 1, maxLength: 3 }),
