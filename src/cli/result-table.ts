@@ -15,11 +15,11 @@ function counted(counts: Readonly<Record<string, number>>): string {
   );
 }
 
-/** Draws the results of a run by task: samples, rewards, passes, turns, tokens, certificate grades, failures. */
+/** Draws the results of a run by task: samples, rewards, passes, turns, tokens, certificate grades, forks, failures. */
 export function printResultTable(results: readonly ResultSummary[], stream: NodeJS.WritableStream): void {
   const { tasks, totals } = summarise(results);
   const table = new Table({
-    head: ['task', 'n', 'mean reward', 'pass@1', 'pass@n', 'turns', 'tokens', 'grades', 'failures'],
+    head: ['task', 'n', 'mean reward', 'pass@1', 'pass@n', 'turns', 'tokens', 'grades', 'forks', 'failures'],
     style: { head: [], border: [] },
   });
   // In the order of their names: results come in another order every time.
@@ -34,6 +34,7 @@ export function printResultTable(results: readonly ResultSummary[], stream: Node
       number(row.mean_turns, 1),
       row.tokens.sampled,
       counted(row.grades),
+      row.fork_rate === null ? '-' : `${(100 * row.fork_rate).toFixed(1)} %`,
       counted({ ...row.failures, cancelled: row.statuses.cancelled }),
     ]);
   }

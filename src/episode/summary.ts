@@ -12,6 +12,7 @@ import {
 import type { SessionStats } from '../gateway/session.ts';
 import type { Grade } from '../grading/grader.ts';
 import type { EpisodeAttempt } from '../queue/processor.ts';
+import { forksOf } from '../trajectory/index.ts';
 import { slowPolicy } from './outcome.ts';
 import type { Place } from './place.ts';
 import type { PolicyIdentity } from './ports.ts';
@@ -66,6 +67,7 @@ export function summarise(input: SummaryInput): ResultSummary {
   const { job, task } = attempt;
   const grades = { exact: 0, forked: 0, untrainable: 0 };
   for (const sequence of input.sequences) grades[sequence.certificate.grade] += 1;
+  const { followed, forked } = forksOf(input.sequences);
   const mainTurns = stats?.main_turns ?? 0;
   return {
     schema: resultSchemaName,
@@ -85,6 +87,7 @@ export function summarise(input: SummaryInput): ResultSummary {
     rewards: { ...grade?.rewards },
     metrics: {
       turns: mainTurns,
+      ...(followed > 0 ? { followed_calls: followed, forked_calls: forked } : {}),
       ...(stats !== null && stats.self_calls > 0 ? { self_calls: stats.self_calls } : {}),
       ...(stats !== null && slowPolicy(stats, input.limits.agent_seconds) ? { slow_policy: true } : {}),
       ...input.metrics,

@@ -1,5 +1,6 @@
 export { buildSequences } from './build-sequences.ts';
 export { buildTrace } from './build-trace.ts';
+export { forksOf } from './forks.ts';
 export { decodePayload, decodeTrace } from './payload/decode.ts';
 export { encodePayload } from './payload/encode.ts';
 export { PayloadError, type Payload } from './payload/payload.ts';

@@ -25,8 +25,13 @@ const failed = (task: string, message: string): ResultSummary =>
 describe('the table of a run', () => {
   test('has a row for each task and one for all', () => {
     const text = printed(printResultTable, [
-      resultSummary({ group_size: 2 }),
-      resultSummary({ group_size: 2, sample_index: 1, reward: 0 }),
+      resultSummary({ group_size: 2, metrics: { turns: 3, followed_calls: 2, forked_calls: 0 } }),
+      resultSummary({
+        group_size: 2,
+        sample_index: 1,
+        reward: 0,
+        metrics: { turns: 3, followed_calls: 2, forked_calls: 1 },
+      }),
       failed('other', 'no'),
     ]);
     const rows = text.split('\n').map((line) =>
@@ -35,8 +40,19 @@ describe('the table of a run', () => {
         .map((cell) => cell.trim())
         .filter(Boolean),
     );
-    expect(rows).toContainEqual(['task', '2', '0.50', '0.50', '1.00', '3.0', '120', 'exact 2', '-']);
-    expect(rows).toContainEqual(['other', '1', '-', '-', '-', '3.0', '60', '-', 'image_missing 1']);
+    expect(rows).toContainEqual([
+      'task',
+      '2',
+      '0.50',
+      '0.50',
+      '1.00',
+      '3.0',
+      '120',
+      'exact 2',
+      '25.0 %',
+      '-',
+    ]);
+    expect(rows).toContainEqual(['other', '1', '-', '-', '-', '3.0', '60', '-', '-', 'image_missing 1']);
     expect(rows.some(([first, n]) => first === 'all' && n === '3')).toBe(true);
   });
 

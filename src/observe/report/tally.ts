@@ -19,6 +19,8 @@ export interface Tally {
   readonly tokens: { readonly prompt: number; readonly sampled: number; readonly discarded: number };
   /** Sequences by certificate grade. */
   readonly grades: Readonly<Record<Grade, number>>;
+  /** Of the calls that followed another of their agent, the share whose prompt did not begin with it; null for none. */
+  readonly fork_rate: number | null;
   /** Results without a reward, by `failure.code`. */
   readonly failures: Readonly<Record<string, number>>;
 }
@@ -42,6 +44,12 @@ export function tally(results: readonly ResultSummary[]): Tally {
   const turns = results.flatMap(({ metrics }) =>
     typeof metrics['turns'] === 'number' ? [metrics['turns']] : [],
   );
+  const calls = (name: string): number =>
+    results.reduce((sum, { metrics }) => {
+      const value = metrics[name];
+      return sum + (typeof value === 'number' ? value : 0);
+    }, 0);
+  const followed = calls('followed_calls');
   return {
     n: results.length,
     scored: rewards.length,
@@ -50,6 +58,7 @@ export function tally(results: readonly ResultSummary[]): Tally {
     mean_turns: mean(turns),
     tokens,
     grades,
+    fork_rate: followed === 0 ? null : calls('forked_calls') / followed,
     failures: Object.fromEntries([...failures].sort(([a], [b]) => (a < b ? -1 : 1))),
   };
 }

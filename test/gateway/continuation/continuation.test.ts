@@ -92,12 +92,12 @@ const result: ChatMessage = { role: 'tool', tool_call_id: 'a', content: 'a room'
 interface Setting {
   readonly words: Words;
   readonly rendered: ChatMessage[][];
-  promptOf(
+  readonly promptOf: (
     answer: AssistantMessage,
     sampled: readonly string[],
     tail: readonly ChatMessage[],
     ended?: boolean,
-  ): Promise<string | null>;
+  ) => Promise<string | null>;
 }
 
 function setting(template: Template): Setting {
@@ -113,7 +113,7 @@ function setting(template: Template): Setting {
   return {
     words,
     rendered,
-    async promptOf(answer, sampled, tail, ended = true) {
+    promptOf: async (answer, sampled, tail, ended = true) => {
       const calls = new AnsweredCalls();
       const prompt = Int32Array.from(words.ids(...template(asked, tools)));
       const completion = Int32Array.from(words.ids(...sampled));
