@@ -14,7 +14,8 @@ export const median = (values: readonly number[]): number => quantile(values, 0.
 /** Somebody who answers, and how to ask. */
 export interface Target {
   readonly name: string;
-  readonly pid: number;
+  /** CPU milliseconds that its process has used so far, its garbage collector's included. */
+  readonly cpuMs: () => Promise<number>;
   readonly pool: Pool;
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -24,6 +25,8 @@ export interface Target {
 export interface Service extends AsyncDisposable {
   readonly child: ChildProcess;
   readonly url: string;
+  /** As the process itself counts it, to the microsecond. */
+  readonly cpuMs: () => Promise<number>;
 }
 
 /** The next message of a child. */
@@ -46,12 +49,22 @@ export async function start(module: string, ...args: string[]): Promise<Service>
   return {
     child,
     url,
+    async cpuMs() {
+      child.send({ cpu: true });
+      return (await heard<{ cpuMs: number }>(child)).cpuMs;
+    },
     async [Symbol.asyncDispose]() {
       const ended = new Promise((resolve) => child.once('exit', resolve));
       child.disconnect();
       await ended;
     },
   };
+}
+
+/** What a process of the bench answers when it is asked for its CPU time. */
+export function tellCpu(): void {
+  const { user, system } = process.cpuUsage();
+  process.send?.({ cpuMs: (user + system) / 1000 });
 }
 
 /** CPU seconds that a process and its children have used; Linux counts in hundredths. */
@@ -94,18 +107,39 @@ let calls = 0;
 
 /** `count` calls, some at once. Resolves with CPU milliseconds a call. */
 export async function burst(target: Target, count: number, atOnce: number): Promise<number> {
-  const before = cpuSeconds(target.pid);
+  const before = await target.cpuMs();
   let left = count;
   const client = async (): Promise<void> => {
     while (left-- > 0) await call(target, ++calls);
   };
   await Promise.all(Array.from({ length: atOnce }, client));
-  return ((cpuSeconds(target.pid) - before) * 1000) / count;
+  return ((await target.cpuMs()) - before) / count;
+}
+
+/**
+ * CPU milliseconds a call of two targets, asked in turn in one run: whatever else the machine does meets both. Each round
+ * gives a pair, and begins with the other one.
+ */
+export async function pairs(
+  rounds: number,
+  count: number,
+  first: () => Target | Promise<Target>,
+  second: () => Target | Promise<Target>,
+): Promise<{ first: number; second: number }[]> {
+  const taken: { first: number; second: number }[] = [];
+  for (let round = 0; round < rounds; round++) {
+    const pair = { first: 0, second: 0 };
+    for (const which of round % 2 === 0 ? (['first', 'second'] as const) : (['second', 'first'] as const)) {
+      pair[which] = await burst(await (which === 'first' ? first() : second()), count, 4);
+    }
+    taken.push(pair);
+  }
+  return taken;
 }
 
 /** Calls one after the other for some seconds, some at once. Resolves with calls a second of CPU. */
 export async function callsPerCore(target: Target, seconds: number, atOnce: number): Promise<number> {
-  const before = cpuSeconds(target.pid);
+  const before = await target.cpuMs();
   const until = performance.now() + seconds * 1000;
   let done = 0;
   const client = async (): Promise<void> => {
@@ -115,7 +149,7 @@ export async function callsPerCore(target: Target, seconds: number, atOnce: numb
     }
   };
   await Promise.all(Array.from({ length: atOnce }, client));
-  return done / (cpuSeconds(target.pid) - before);
+  return (done * 1000) / ((await target.cpuMs()) - before);
 }
 
 /** Calls at a steady rate, whether or not those before are answered. Resolves with the time of each. */

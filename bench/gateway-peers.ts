@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { execa } from 'execa';
 import { Pool } from 'undici';
 import { anthropicRequest, openaiRequest, type Size } from './gateway-bodies.ts';
-import { call, type Target } from './gateway-load.ts';
+import { call, cpuSeconds, type Target } from './gateway-load.ts';
 
 export interface Peer extends AsyncDisposable {
   readonly target: (size: Size) => Target;
@@ -173,7 +173,7 @@ export async function eachPeer(
       const request = recipe.speaks === 'openai' ? openaiRequest : anthropicRequest;
       const target = (size: Size): Target => ({
         name: recipe.name,
-        pid: pid ?? 0,
+        cpuMs: async () => cpuSeconds(pid ?? 0) * 1000,
         pool: opened,
         path: recipe.speaks === 'openai' ? '/v1/chat/completions' : '/v1/messages',
         headers: { 'content-type': 'application/json', ...recipe.headers(upstream) },

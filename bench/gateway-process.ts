@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { resolveLimits, resolveSampling } from '../src/contracts/index.ts';
 import { createGateway, type GatewaySession } from '../src/gateway/index.ts';
 import { silentLogger } from '../src/observe/index.ts';
+import { tellCpu } from './gateway-load.ts';
 
 const directory = await mkdtemp(join(tmpdir(), 'rp-bench-'));
 const gateway = await createGateway({
@@ -33,8 +34,9 @@ async function replace(count: number): Promise<string[]> {
   return sessions.map(({ bearer }) => bearer);
 }
 
-process.on('message', ({ sessions: count }: { sessions: number }) => {
-  void replace(count).then((bearers) => process.send?.({ bearers }));
+process.on('message', ({ sessions: count }: { sessions?: number }) => {
+  if (count === undefined) tellCpu();
+  else void replace(count).then((bearers) => process.send?.({ bearers }));
 });
 process.once('disconnect', () => {
   void replace(0)

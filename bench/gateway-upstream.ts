@@ -2,6 +2,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { answerBody, answerChunks, shapes, type Size } from './gateway-bodies.ts';
+import { tellCpu } from './gateway-load.ts';
 
 const answers = { large: answerBody('large'), small: answerBody('small') };
 const streams = { large: answerChunks('large'), small: answerChunks('small') };
@@ -35,4 +36,5 @@ const server = createServer({ keepAliveTimeout: 600_000 }, (request, response) =
 server.listen(0, '127.0.0.1', () => {
   process.send?.({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
 });
+process.on('message', tellCpu);
 process.once('disconnect', () => process.exit());
