@@ -3,6 +3,7 @@ import { EngineError } from './engine-error.ts';
 import { replyFault } from './engine-faults.ts';
 import type { AnswerDelta, EngineAnswer } from './engine.ts';
 import { parseLenientJson } from './lenient-json.ts';
+import { TokenChunkScan } from './scan/token-chunk.ts';
 import { SseReader } from './sse-reader.ts';
 import { VllmStreamAnswer } from './vllm-stream.ts';
 
@@ -11,7 +12,12 @@ function broken(message: string, cause?: unknown): EngineError {
 }
 
 /** One event's data into the answer. Throws EngineError for an error event and for what is no chunk. */
-function take(data: string, answer: VllmStreamAnswer): void {
+function take(data: string, answer: VllmStreamAnswer, tokens: TokenChunkScan): void {
+  const token = tokens.scan(data);
+  if (token !== null) {
+    answer.pushToken(token);
+    return;
+  }
   let chunk: unknown;
   try {
     chunk = parseLenientJson(data);
@@ -37,11 +43,12 @@ export async function readVllmStream(
   onDelta?: (delta: AnswerDelta) => void,
 ): Promise<EngineAnswer> {
   const events = new SseReader();
+  const tokens = new TokenChunkScan();
   const answer = new VllmStreamAnswer(onDelta);
   let done = false;
   const read = (data: string): void => {
     if (data === '[DONE]') done = true;
-    else if (!done) take(data, answer);
+    else if (!done) take(data, answer, tokens);
   };
   try {
     for await (const chunk of body) events.push(chunk).forEach(read);

@@ -1,10 +1,11 @@
 const lineFeed = 10;
 const carriageReturn = 13;
+const space = 32;
 
 /**
- * Server-sent events out of bytes: gives each event's data. A line is decoded once it is whole, so that a character cut
- * between two chunks stays one. Takes LF and CRLF, comments, several data lines an event, `data:` with and without a
- * space. Other fields say nothing here.
+ * Server-sent events out of bytes: gives each event's data. Only whole lines are decoded, so that a character cut between
+ * two chunks stays one. Takes LF and CRLF, comments, several data lines an event, `data:` with and without a space.
+ * Other fields say nothing here.
  */
 export class SseReader {
   /** Chunks of a line that has not ended yet. */
@@ -14,19 +15,16 @@ export class SseReader {
   /** The data of every event that ended in `chunk`. */
   push(chunk: Buffer): string[] {
     const events: string[] = [];
-    let from = 0;
-    for (let end = chunk.indexOf(lineFeed); end >= 0; end = chunk.indexOf(lineFeed, from)) {
-      this.#line(this.#joined(chunk.subarray(from, end)), events);
-      from = end + 1;
-    }
-    if (from < chunk.length) this.#open.push(chunk.subarray(from));
+    const behind = chunk.lastIndexOf(lineFeed) + 1;
+    if (behind > 0) this.#lines(this.#joined(chunk.subarray(0, behind)).toString(), events);
+    if (behind < chunk.length) this.#open.push(chunk.subarray(behind));
     return events;
   }
 
   /** The data of an event that the end of the body cut off; null when there is none. Servers may leave out the last blank line. */
   end(): string | null {
-    const events: string[] = [];
-    if (this.#open.length > 0) this.#line(this.#joined(Buffer.alloc(0)), events);
+    const rest = this.#joined(Buffer.alloc(0)).toString();
+    if (rest !== '') this.#lines(`${rest}\n`, []);
     return this.#data;
   }
 
@@ -37,15 +35,27 @@ export class SseReader {
     return line;
   }
 
-  #line(line: Buffer, events: string[]): void {
-    const length = line.at(-1) === carriageReturn ? line.length - 1 : line.length;
-    if (length === 0) {
+  #lines(text: string, events: string[]): void {
+    let from = 0;
+    for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', from)) {
+      this.#line(
+        text,
+        from,
+        text.charCodeAt(end - 1) === carriageReturn ? Math.max(from, end - 1) : end,
+        events,
+      );
+      from = end + 1;
+    }
+  }
+
+  #line(text: string, from: number, to: number, events: string[]): void {
+    if (from === to) {
       if (this.#data !== null) events.push(this.#data);
       this.#data = null;
       return;
     }
-    if (line.toString('latin1', 0, 5) !== 'data:') return;
-    const value = line.toString('utf8', line[5] === 32 ? 6 : 5, length);
+    if (!text.startsWith('data:', from)) return;
+    const value = text.slice(text.charCodeAt(from + 5) === space ? from + 6 : from + 5, to);
     this.#data = this.#data === null ? value : `${this.#data}\n${value}`;
   }
 }

@@ -13,6 +13,7 @@ import {
 import { AnswerTelling } from './answer-telling.ts';
 import type { AnswerDelta, EngineAnswer } from './engine.ts';
 import { GrowingList } from './growing-list.ts';
+import type { TokenChunk } from './scan/token-chunk.ts';
 import { ToolCallDeltas } from './tool-call-deltas.ts';
 
 /** Ids of sampled tokens, from the one of vLLM's two places for them. */
@@ -25,6 +26,11 @@ class SampledIds {
   append(more: Int32Array | null): void {
     if (more === null) this.#sound = false;
     else this.#list.append(more);
+    this.#given = true;
+  }
+
+  push(id: number): void {
+    this.#list.push(id);
     this.#given = true;
   }
 
@@ -66,8 +72,8 @@ export class VllmStreamAnswer {
     if (root === null || !Array.isArray(choices)) return false;
     this.#chunks++;
     this.#usage = usageOf(root['usage']) ?? this.#usage;
-    this.#promptIds ??= ids(root['prompt_token_ids']);
-    if (this.#chunks === 1) this.#begin(object(choices[0]));
+    this.#promptIds ??= ids(root['prompt_token_ids']) ?? ids(object(choices[0])?.['prompt_token_ids']);
+    if (this.#chunks === 1) this.#begin();
     for (const each of choices) {
       const choice = object(each);
       if (choice !== null && (choice['index'] ?? 0) === 0) this.#choice(choice);
@@ -75,8 +81,19 @@ export class VllmStreamAnswer {
     return true;
   }
 
-  #begin(choice: Json | null): void {
-    this.#promptIds ??= ids(choice?.['prompt_token_ids']);
+  /** A chunk of one token, read without parsing it. */
+  pushToken({ id, logprob, kind, text: said, index }: TokenChunk): void {
+    if (++this.#chunks === 1) this.#begin();
+    this.#listed.push(id);
+    this.#named.append(null);
+    this.#hasLogprobs = true;
+    this.#logprobs.push(logprob);
+    if (kind === 'content') this.#said('', said);
+    else if (kind === 'reasoning') this.#said(said, '');
+    else if (kind === 'arguments') this.#called([{ index, function: { arguments: said } }]);
+  }
+
+  #begin(): void {
     this.#telling?.begin(
       this.#promptIds?.length ?? this.#usage?.prompt_tokens ?? 0,
       this.#usage?.cached_tokens ?? 0,
@@ -97,15 +114,21 @@ export class VllmStreamAnswer {
     }
     const delta = object(choice['delta']);
     if (delta === null) return;
-    const reasoning = reasoningOf(delta) ?? '';
-    const content = text(delta['content']) ?? '';
-    this.#reasoning += reasoning;
-    this.#content += content;
     this.#refusal ||= (text(delta['refusal']) ?? '') !== '';
     // Text of the same delta stands before its calls.
+    this.#said(reasoningOf(delta) ?? '', text(delta['content']) ?? '');
+    if (delta['tool_calls'] !== undefined) this.#called(delta['tool_calls']);
+  }
+
+  #said(reasoning: string, content: string): void {
+    this.#reasoning += reasoning;
+    this.#content += content;
     this.#telling?.say('reasoning', reasoning);
     this.#telling?.say('text', content);
-    this.#tools.push(delta['tool_calls']);
+  }
+
+  #called(deltas: unknown): void {
+    this.#tools.push(deltas);
     this.#telling?.call();
   }
 
