@@ -1,7 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import zlib from 'node:zlib';
-import { wellFormedJson } from '../well-formed-json.ts';
 import type { RequestLoad } from './session-load.ts';
 
 /** Bytes of a request body, before and after decompression. */
@@ -72,10 +71,10 @@ export async function readBody(
   return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size);
 }
 
-/** A body's JSON, in which lone surrogates are U+FFFD (case 37). */
+/** A body's JSON. Lone surrogates in it stay: what goes to the policy has none (case 37). */
 export function parseJsonBody(body: Buffer): unknown {
   try {
-    return JSON.parse(wellFormedJson(body.toString('utf8')));
+    return JSON.parse(body.toString('utf8'));
   } catch {
     throw new BodyError(400, 'the body is not valid JSON');
   }

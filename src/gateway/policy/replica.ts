@@ -1,5 +1,6 @@
 import { Pool } from 'undici';
 import { EngineError } from '../engines/engine-error.ts';
+import { wellFormedJson } from '../well-formed-json.ts';
 
 /** Status and headers of an answer, and its body as text. */
 export interface ReplicaReply {
@@ -84,7 +85,9 @@ export function normalizeBaseUrl(url: string): URL {
 
 /**
  * One server of the policy. No time-out is hidden in here: undici's own for headers and bodies (300 s each) are off,
- * because a call's deadline is the caller's signal.
+ * because a call's deadline is the caller's signal. No body leaves here with half a surrogate pair (case 37), which no
+ * tokenizer takes: wherever it came from (an agent's request, a tool's result inside this process, what was sampled) it
+ * is U+FFFD in every call, so that a conversation that grows keeps its beginning.
  */
 export class Replica {
   /** How the replica is named in records: its base URL, without credentials. */
@@ -129,7 +132,13 @@ export class Replica {
   ): Promise<T> {
     signal.throwIfAborted();
     const response = await this.#pool
-      .request({ method, path: `${this.#prefix}${path}`, headers: this.#headers, body, signal })
+      .request({
+        method,
+        path: `${this.#prefix}${path}`,
+        headers: this.#headers,
+        body: body === null ? null : wellFormedJson(body),
+        signal,
+      })
       .catch((error: unknown) => fail(error, signal));
     const { statusCode: status, headers } = response;
     return read({
