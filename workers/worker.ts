@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { createAgent, createStartGate } from '../src/agents/index.ts';
 import type { Settings } from '../src/config/index.ts';
-import type { Lane } from '../src/contracts/index.ts';
+import type { CallFormat, Lane } from '../src/contracts/index.ts';
 import { createEpisodeProcessor } from '../src/episode/index.ts';
 import {
   createFlightRecorder,
@@ -111,6 +111,7 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
           systemInPlace: policy.system_in_place,
           engine: policy.engine,
           streaming: settings.policy.streaming,
+          callFormat: callFormatOf(settings, policy, log),
           replicas: {
             callsAtOnce: settings.policy.replicaCalls ?? undefined,
             first: randomInt(settings.policy.urls.length),
@@ -208,6 +209,23 @@ function toolModeOf(settings: Settings, policy: PolicyProbe): 'native' | 'text' 
   const { toolMode } = settings.fleet;
   if (toolMode !== 'auto') return toolMode;
   return policy.tools ? 'native' : 'text';
+}
+
+/** How the policy writes tool calls: as it was told, else as the probe found it; null where every prompt is to be text. */
+function callFormatOf(settings: Settings, policy: PolicyProbe, log: Logger): CallFormat | null {
+  const { toolCallParser } = settings.policy;
+  if (toolCallParser === 'off') return null;
+  if (!policy.continues) {
+    log.info('the policy does not go on from token ids: where its template rewrites history, sequences fork');
+    return null;
+  }
+  if (toolCallParser !== 'auto') return toolCallParser;
+  if (policy.call_format === null) {
+    log.info(
+      'the policy writes tool calls in a way that is not known here: where its template rewrites history, sequences fork. ROLLPOOL_TOOL_CALL_PARSER names one',
+    );
+  }
+  return policy.call_format;
 }
 
 /** Asks every replica what it is: all must serve the model, and all must return ids and logprobs. Gives the first's answers. */

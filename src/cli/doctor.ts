@@ -103,6 +103,7 @@ async function policy(settings: Settings): Promise<Finding[]> {
             ...(streams(probe) ? [has(probe.streaming_ids, 'ids while it streams')] : []),
             `logprobs mode ${probe.logprobs_mode}`,
             has(probe.tools, 'tools'),
+            `goes on from ids ${probe.continues ? `yes, tool calls as ${probe.call_format ?? 'UNKNOWN'}` : 'NO'}`,
             ...(probe.missing_flags.length > 0 ? [`start it with: ${probe.missing_flags.join(' ')}`] : []),
           ].join(', '),
         },

@@ -8,7 +8,8 @@ import { sglangChatAnswer } from './engines/sglang-answer.ts';
 import { vllmAnswer } from './engines/vllm-answer.ts';
 import { parseLenientJson } from './engines/lenient-json.ts';
 import { probeSystemInPlace } from './engines/vllm-system-probe.ts';
-import type { LogprobsMode } from '../contracts/index.ts';
+import type { CallFormat, LogprobsMode } from '../contracts/index.ts';
+import { probeContinuation, type ContinuationProbe } from './probe-continuation.ts';
 
 export interface PolicyProbe {
   /** By the owner it gives its models, else by a route only one of them has. */
@@ -28,6 +29,10 @@ export interface PolicyProbe {
   readonly tools: boolean;
   /** Whether the template keeps a system message in mid-conversation where it is. */
   readonly system_in_place: boolean;
+  /** How the template writes tool calls, where conversations can go on from recorded ids; null: every prompt is text. */
+  readonly call_format: CallFormat | null;
+  /** Whether the engine samples after ids, and renders prompts to them. */
+  readonly continues: boolean;
   /** What to start the engine with so that episodes are trainable; empty when nothing is missing. */
   readonly missing_flags: readonly string[];
 }
@@ -98,6 +103,10 @@ class Prober {
 
   async systemInPlace(): Promise<boolean> {
     return probeSystemInPlace(this.#replica, this.model, this.#signal);
+  }
+
+  async continuation(engine: EngineKind): Promise<ContinuationProbe> {
+    return probeContinuation(this.#replica, engine, this.model, this.#signal);
   }
 
   /** The same prompt and token at two temperatures: raw logprobs do not change, processed ones do. */
@@ -252,6 +261,7 @@ export async function probePolicy(target: ProbeTarget): Promise<PolicyProbe> {
         (await prober.chat({ temperature: 1, tools: [tool], tool_choice: 'auto' })).status === 200 &&
         (!sglang || (await parsesCalls(prober))),
       system_in_place: await prober.systemInPlace(),
+      ...(await prober.continuation(engine)),
     };
     return { ...found, missing_flags: missingFlags(found) };
   } catch (error) {

@@ -36,6 +36,8 @@ describe('the probe of a policy', () => {
         logprobs_mode: logprobsMode,
         tools: true,
         system_in_place: template === 'plain',
+        call_format: 'hermes',
+        continues: true,
         missing_flags: missing,
       });
     },

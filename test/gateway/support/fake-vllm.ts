@@ -108,7 +108,6 @@ const chatRoutes = new Set(['/v1/chat/completions', '/v1/completions', '/generat
  * A vLLM-like server for faults that a sound server does not show: plays what each test puts in, records what it was
  * asked. Chats take the next play, or the last one again.
  */
-
 export class FakeVllm implements AsyncDisposable {
   readonly bodies: Loose[] = [];
   readonly headers: IncomingMessage['headers'][] = [];
