@@ -1,25 +1,29 @@
 import { describe, expect, test } from 'vitest';
-import { FakeVllm, fault, hang, sample, type Loose, type Sampled } from '../support/fake-vllm.ts';
+import { FakeVllm, fault, hang, type Loose, type Sampled } from '../support/fake-vllm.ts';
 import { events, openGateway } from '../support/open-gateway.ts';
+import { streams } from '../support/streamed.ts';
 import { foldChunks } from './strict-stream.ts';
 import { askOpenai } from './through-gateway.ts';
 
 const tools = [{ type: 'function', function: { name: 'look', parameters: { type: 'object' } } }];
 
-/** The answer both ways, which says the same, and the stream's chunks. */
+/** The answer both ways, which says the same, passed on while it comes too, and the stream's chunks. */
 async function answered(
   sampled: Sampled,
   body: Record<string, unknown> = {},
 ): Promise<{ unary: Loose; chunks: Loose[] }> {
-  await using vllm = await FakeVllm.start(sample(sampled));
+  await using vllm = await FakeVllm.start(streams(sampled));
   await using opened = await openGateway(vllm.url);
-  const ask = async (stream: boolean, more = {}): Promise<string> =>
-    (await askOpenai(await opened.open(), { ...body, ...more, stream })).text();
+  await using passing = await openGateway(vllm.url, { policy: { streaming: true } });
+  const ask = async (stream: boolean, more = {}, by = opened): Promise<string> =>
+    (await askOpenai(await by.open(), { ...body, ...more, stream })).text();
   const unary = JSON.parse(await ask(false));
-  const whole = events(await ask(true, { stream_options: { include_usage: true } }));
+  const usage = { stream_options: { include_usage: true } };
   const same = (answer: Loose): unknown =>
     JSON.parse(JSON.stringify({ ...answer, id: 0, created: 0 }).replace(/toolu_\w+/g, 'toolu'));
-  expect(same(foldChunks(whole))).toEqual(same(unary));
+  for (const told of [await ask(true, usage), await ask(true, usage, passing)]) {
+    expect(same(foldChunks(events(told)))).toEqual(same(unary));
+  }
   return { unary, chunks: events(await ask(true)).map(({ data }) => data) };
 }
 

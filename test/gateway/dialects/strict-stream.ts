@@ -108,8 +108,13 @@ export function foldChunks(stream: readonly Event[]): Loose {
     if (delta.content) message.content = (message.content ?? '') + delta.content;
     if (delta.reasoning !== undefined) message.reasoning = (message.reasoning ?? '') + delta.reasoning;
     for (const { index, ...call } of delta.tool_calls ?? []) {
+      if (call.id === undefined) {
+        expect(index, 'arguments are of the call that was begun last').toBe(calls.length - 1);
+        calls.at(-1).function.arguments += call.function.arguments;
+        continue;
+      }
       expect(index, 'indices are dense').toBe(calls.length);
-      calls.push(call);
+      calls.push({ ...call, function: { ...call.function } });
     }
   }
   if (calls.length > 0) message.tool_calls = calls;

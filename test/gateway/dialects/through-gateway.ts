@@ -1,7 +1,8 @@
 import { expect } from 'vitest';
 import type { GatewaySession } from '../../../src/gateway/session.ts';
-import { FakeVllm, sample, type Loose, type Sampled } from '../support/fake-vllm.ts';
+import { FakeVllm, type Loose, type Sampled } from '../support/fake-vllm.ts';
 import { events, messages, openGateway, post, type Event } from '../support/open-gateway.ts';
+import { streams } from '../support/streamed.ts';
 import { foldEvents } from './strict-stream.ts';
 
 /** What the policy is asked for a request of the Anthropic API, which is the same whether the agent streams or not. */
@@ -58,25 +59,28 @@ export interface Answered {
 
 /**
  * How an agent of the Anthropic API is answered, both ways. Whatever was sampled, the stream is in order and says the
- * same as the unary answer.
+ * same as the unary answer, and so does one that is passed on while it comes.
  */
 export async function answered(sampled: Sampled, model = 'm'): Promise<Answered> {
-  await using vllm = await FakeVllm.start(sample(sampled));
+  await using vllm = await FakeVllm.start(streams(sampled));
   await using opened = await openGateway(vllm.url);
-  const ask = async (stream: boolean): Promise<string> => {
-    const response = await messages(await opened.open(), 'hi', { stream, model });
+  await using passing = await openGateway(vllm.url, { policy: { streaming: true } });
+  const ask = async (stream: boolean, by = opened): Promise<string> => {
+    const response = await messages(await by.open(), 'hi', { stream, model });
     expect(response.status).toBe(200);
     return response.text();
   };
   const unary = JSON.parse(await ask(false));
   const stream = events(await ask(true));
-  const { id, content, ...folded } = foldEvents(stream);
-  expect(id).toMatch(/^msg_/);
-  expect({ ...folded, content: withoutToolIds(content) }).toEqual({
-    ...unary,
-    id: undefined,
-    content: withoutToolIds(unary.content),
-  });
+  for (const told of [stream, events(await ask(true, passing))]) {
+    const { id, content, ...folded } = foldEvents(told);
+    expect(id).toMatch(/^msg_/);
+    expect({ ...folded, content: withoutToolIds(content) }).toEqual({
+      ...unary,
+      id: undefined,
+      content: withoutToolIds(unary.content),
+    });
+  }
   return { unary, events: stream };
 }
 

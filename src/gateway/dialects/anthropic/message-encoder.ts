@@ -23,8 +23,8 @@ export class MessageEncoder implements AnswerEncoder {
   #index = -1;
   /** What the open block of thinking says, for its signature. */
   #thinking = '';
-  /** Whether the open call has arguments. */
-  #filled = false;
+  /** White space that the open call's arguments begin with; null once there is more: blank arguments are none. */
+  #blank: string | null = null;
   /** The open block's delta event up to its text. */
   #opening = '';
 
@@ -47,8 +47,7 @@ export class MessageEncoder implements AnswerEncoder {
       case 'call':
         return this.#start('tool_use', { type: 'tool_use', id: delta.id, name: delta.name, input: {} });
       case 'arguments':
-        this.#filled ||= delta.text.trim() !== '';
-        return this.#event(delta.text);
+        return this.#arguments(delta.text);
     }
   }
 
@@ -66,9 +65,16 @@ export class MessageEncoder implements AnswerEncoder {
     this.#open = kind;
     this.#index++;
     this.#thinking = '';
-    this.#filled = false;
+    this.#blank = '';
     this.#opening = `event: content_block_delta\ndata: {"type":"content_block_delta","index":${this.#index},"delta":${openings[kind]}`;
     return closed + sse({ type: 'content_block_start', index: this.#index, content_block });
+  }
+
+  #arguments(text: string): string {
+    if (this.#blank === null) return this.#event(text);
+    const given = this.#blank + text;
+    this.#blank = given.trim() === '' ? given : null;
+    return this.#blank === null ? this.#event(given) : '';
   }
 
   #event(text: string): string {
@@ -81,7 +87,7 @@ export class MessageEncoder implements AnswerEncoder {
     this.#open = null;
     const index = this.#index;
     const stop = sse({ type: 'content_block_stop', index });
-    if (open === 'tool_use' && !this.#filled) return this.#event('{}') + stop;
+    if (open === 'tool_use' && this.#blank !== null) return this.#event('{}') + stop;
     if (open !== 'thinking') return stop;
     const delta = { type: 'signature_delta', signature: signature(this.#thinking) };
     return sse({ type: 'content_block_delta', index, delta }) + stop;
