@@ -23,8 +23,7 @@ export class CallSplitter {
 
   push(piece: string): (string | SaidCall)[] {
     if (this.#none) return [piece];
-    this.#waiting.add(piece);
-    return this.#waiting.comes(piece) ? this.#split(this.#waiting.take(), false) : [];
+    return this.#waiting.add(piece) ? this.#split(this.#waiting.take(), false) : [];
   }
 
   end(): (string | SaidCall)[] {

@@ -1,12 +1,10 @@
 import type { ToolDefinition } from '../../../contracts/index.ts';
-import type { AnswerDelta, EngineAnswer } from '../engine.ts';
+import type { AnswerDelta, Spoken } from '../engine.ts';
 import type { CallFormat } from './call-format.ts';
 import { CallSplitter } from './call-splitter.ts';
 import type { CallSyntax, SaidCall } from './call-syntax.ts';
 import { syntaxes } from './syntaxes.ts';
 import { ThinkingSplitter, type Thought } from './thinking-splitter.ts';
-
-export type Spoken = Pick<EngineAnswer, 'content' | 'reasoning' | 'tool_calls'>;
 
 export interface GeneratedTextOptions {
   /** Without tools no calls are read. */

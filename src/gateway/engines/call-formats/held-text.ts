@@ -22,46 +22,52 @@ export function firstMarker(
   return found;
 }
 
+/** From this length on (in UTF-16 units) a text that is read again has grown by a sixteenth since. */
+const longText = 16_384;
+
 /**
  * Text that waits, in the pieces in which it came: it is put together when something in it is waited for, not with every
- * piece that comes, so that a long call costs its length and not its square.
+ * piece that comes, so that a long call costs about its length and not its square.
  */
 export class WaitingText {
   #pieces: string[] = [];
+  #length = 0;
   #until: readonly string[] | null = null;
   /** What a marker that is waited for may have begun with. */
   #tail = '';
+  #came = true;
+  #shortest = 0;
 
-  add(piece: string): void {
+  /** Adds a piece. True: what is waited for is there, or anything is. */
+  add(piece: string): boolean {
     if (piece !== '') this.#pieces.push(piece);
+    this.#length += piece.length;
+    if (!this.#came && this.#until !== null) {
+      const seen = this.#tail + piece;
+      this.#came = this.#until.some((marker) => seen.includes(marker));
+      this.#tail = this.#tailOf(seen);
+    }
+    return this.#came && this.#length >= this.#shortest;
   }
 
   /** Keeps the text until one of the markers is in what comes; null: until anything comes. */
   wait(text: string, until: readonly string[] | null): void {
     this.#pieces = text === '' ? [] : [text];
+    this.#length = text.length;
     this.#until = until;
-    this.#tail = '';
-    if (until !== null) this.#tail = this.#tailOf(text);
-  }
-
-  /** Whether the piece that was just added is one that was waited for. */
-  comes(piece: string): boolean {
-    if (this.#until === null) return true;
-    const seen = this.#tail + piece;
-    if (this.#until.some((marker) => seen.includes(marker))) return true;
-    this.#tail = this.#tailOf(seen);
-    return false;
+    this.#came = until === null;
+    this.#tail = this.#tailOf(text);
+    this.#shortest = text.length < longText ? 0 : text.length * (1 + 1 / 16);
   }
 
   take(): string {
     const text = this.#pieces.join('');
-    this.#pieces = [];
-    this.#until = null;
+    this.wait('', null);
     return text;
   }
 
   #tailOf(text: string): string {
-    const longest = Math.max(...(this.#until ?? []).map((marker) => marker.length));
+    const longest = Math.max(1, ...(this.#until ?? []).map((marker) => marker.length));
     return longest > 1 ? text.slice(1 - longest) : '';
   }
 }

@@ -27,8 +27,7 @@ export class ThinkingSplitter {
 
   push(piece: string): Thought[] {
     if (this.#state === 'text') return piece === '' ? [] : [{ kind: 'text', text: piece }];
-    this.#waiting.add(piece);
-    if (!this.#waiting.comes(piece)) return [];
+    if (!this.#waiting.add(piece)) return [];
     this.#read(this.#waiting.take(), false);
     return this.#told();
   }

@@ -34,7 +34,8 @@ function numberText(value: string): string | null {
 
 function integerText(value: string): string | null {
   const text = value.trim().replaceAll(/(?<=\d)_(?=\d)/g, '');
-  return /^[+-]?\d+$/.test(text) ? BigInt(text.replace('+', '')).toString() : null;
+  // As many digits as Python reads.
+  return /^[+-]?\d{1,4300}$/.test(text) ? BigInt(text.replace('+', '')).toString() : null;
 }
 
 /**
