@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { PolicyState } from '../../../src/gateway/policy-state.ts';
 import { buildSequences } from '../../../src/trajectory/index.ts';
 import { until } from '../../support/wait.ts';
-import { FakeVllm, sample, type Loose } from '../support/fake-vllm.ts';
+import { FakeVllm, sample } from '../support/fake-vllm.ts';
 import { openGateway } from '../support/open-gateway.ts';
 import { HeldStream, opening, token } from '../support/streamed.ts';
 import { StreamReader, streamBody, type Dialect } from './reading.ts';
