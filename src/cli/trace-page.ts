@@ -1,4 +1,4 @@
-import type { Trace, TracedCall } from '../gateway/index.ts';
+import type { Trace, TracedCall, TraceFile, TraceSoFar } from '../gateway/index.ts';
 import { printable } from './printable.ts';
 
 type Message = NonNullable<TracedCall['call']>['new_messages'][number];
@@ -73,15 +73,23 @@ function toolLines(begin: TracedCall['begin']): string[] {
   return begin?.tools === undefined ? [] : block(`tools: ${begin.tools.join(', ') || 'none'}`, '  ');
 }
 
+function title(
+  call: { readonly call: number; readonly agent_id: string; readonly role: string },
+  at: number,
+  since: number,
+): string {
+  const who = call.agent_id === call.role ? call.role : `${call.role} ${call.agent_id}`;
+  return printable(`call ${call.call}  ${who}  +${seconds(at - since)}`);
+}
+
 /** One call for people. `since`: when the episode began. */
 export function callLines({ begin, call, joined }: TracedCall, since: number): string[] {
   const head = call ?? begin;
   if (head === null) return [];
   const at = call?.started_at ?? begin?.at ?? since;
-  const who = head.agent_id === head.role ? head.role : `${head.role} ${head.agent_id}`;
-  const title = printable(`call ${head.call}  ${who}  +${seconds(at - since)}`);
+  const named = title(head, at, since);
   const about = [...requestLines(begin, joined), ...toolLines(begin)];
-  if (call === null) return [`${title}  in flight: nothing more is known of it`, ...about];
+  if (call === null) return [`${named}  in flight: nothing more is known of it`, ...about];
   const held = call.held_ms > 0 ? ` (${seconds(call.held_ms)} of it held)` : '';
   const sampled = call.usage?.completion_tokens ?? call.token_ids;
   const facts = [
@@ -94,7 +102,7 @@ export function callLines({ begin, call, joined }: TracedCall, since: number): s
   ];
   const marks = [...call.reasons, ...call.notes];
   return [
-    `${title}  ${call.fate}  ${seconds(call.ended_at - call.started_at)}${held}`,
+    `${named}  ${call.fate}  ${seconds(call.ended_at - call.started_at)}${held}`,
     ...about,
     ...block(facts.join(' · '), '  '),
     ...(marks.length > 0 ? block(`marks: ${marks.join(', ')}`, '  ') : []),
@@ -107,32 +115,62 @@ export function callLines({ begin, call, joined }: TracedCall, since: number): s
   ];
 }
 
-/** One attempt for people. */
-export function tracePage(trace: Trace, name: { readonly run: string; readonly episode: string }): string {
-  const { episode, end } = trace;
-  const first = trace.calls[0];
-  const since = episode?.at ?? first?.call?.started_at ?? first?.begin?.at ?? 0;
-  const lines = [
-    `episode ${episode?.episode_id ?? name.episode}  attempt ${trace.attempt}  run ${episode?.run_id ?? name.run}`,
-    `${clock(since)}  worker ${episode?.worker ?? 'unknown'}  pid ${episode?.pid ?? 'unknown'}  model ${episode?.model ?? 'unknown'}`,
+/** A call of which only its beginning is known, on one line. */
+export function beginLine(begin: NonNullable<TracedCall['begin']>, since: number): string {
+  return `${title(begin, begin.at, since)}  begins`;
+}
+
+/** A request that no call was made for. */
+export function refusedLines(
+  { at, request_id, message }: TraceSoFar['refused'][number],
+  since: number,
+): string[] {
+  return block(`request ${request_id} refused at +${seconds(at - since)}: ${message}`, '! ');
+}
+
+/** When the attempt began; what comes later is told as seconds since. */
+export function traceBegan({ episode, calls }: TraceSoFar): number {
+  const first = calls[0];
+  return episode?.at ?? first?.call?.started_at ?? first?.begin?.at ?? 0;
+}
+
+/** Which attempt this is. `name`: by its file, for a trace whose first line is missing. */
+export function headLines(trace: TraceSoFar, name: Omit<TraceFile, 'path'>): string[] {
+  const { episode } = trace;
+  return [
+    `episode ${episode?.episode_id ?? name.episode}  attempt ${name.attempt}  run ${episode?.run_id ?? name.run}`,
+    `${clock(traceBegan(trace))}  worker ${episode?.worker ?? 'unknown'}  pid ${episode?.pid ?? 'unknown'}  model ${episode?.model ?? 'unknown'}`,
   ].map(printable);
-  for (const call of trace.calls) lines.push('', ...callLines(call, since));
-  lines.push('');
-  for (const { at, request_id, message } of trace.refused) {
-    lines.push(...block(`request ${request_id} refused at +${seconds(at - since)}: ${message}`, '! '));
-  }
-  if (trace.cut) lines.push('the trace was full: further calls stand nowhere');
-  if (trace.damaged > 0) lines.push(`lines that cannot be read: ${trace.damaged}`);
+}
+
+/** What is missing of a trace, and how the attempt ended. */
+export function endLines({ cut, damaged, end }: TraceSoFar, since: number): string[] {
+  const lines: string[] = [];
+  if (cut) lines.push('the trace was full: further calls stand nowhere');
+  if (damaged > 0) lines.push(`lines that cannot be read: ${damaged}`);
   if (end === null) {
     lines.push('no end: the episode still runs, or its worker was killed');
-  } else {
-    const { stats, failure } = end;
-    lines.push(
-      `end at +${seconds(end.at - since)}: ${stats.calls} calls, ${stats.completion_tokens} tokens sampled, ` +
-        `${stats.discarded_tokens} of them lost, ${seconds(stats.model_ms)} of the policy, ${seconds(stats.hold_ms)} held` +
-        `${stats.budget === null ? '' : `, budget ${stats.budget}`}`,
-    );
-    if (failure !== null) lines.push(...block(`failure ${failure.code}: ${failure.message}`, '! '));
+    return lines;
   }
+  const { stats, failure } = end;
+  lines.push(
+    `end at +${seconds(end.at - since)}: ${stats.calls} calls, ${stats.completion_tokens} tokens sampled, ` +
+      `${stats.discarded_tokens} of them lost, ${seconds(stats.model_ms)} of the policy, ${seconds(stats.hold_ms)} held` +
+      `${stats.budget === null ? '' : `, budget ${stats.budget}`}`,
+  );
+  if (failure !== null) lines.push(...block(`failure ${failure.code}: ${failure.message}`, '! '));
+  return lines;
+}
+
+/** One attempt for people. */
+export function tracePage(trace: Trace, file: Omit<TraceFile, 'path'>): string {
+  const since = traceBegan(trace);
+  const lines = headLines(trace, file);
+  for (const call of trace.calls) lines.push('', ...callLines(call, since));
+  lines.push(
+    '',
+    ...trace.refused.flatMap((refused) => refusedLines(refused, since)),
+    ...endLines(trace, since),
+  );
   return `${lines.join('\n')}\n`;
 }

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { ChatMessage, ToolDefinition } from '../../src/contracts/index.ts';
 import type { ChatCaller } from '../../src/gateway/chat.ts';
 import { anyText } from './dialects/conversations.ts';
-import { FakeVllm, sample, type Loose } from './support/fake-vllm.ts';
+import { FakeVllm, sample } from './support/fake-vllm.ts';
 import { messages, openGateway } from './support/open-gateway.ts';
 
 /** Escapes of JSON text that stand for half a pair. */
@@ -60,7 +60,7 @@ describe('half a surrogate pair', () => {
           history.push({ role: 'user', content });
           const { message } = await opened.session.chat({ messages: [...history] }, caller());
           history.push(message);
-          const sent = (vllm.bodies.at(-1)).messages as unknown[];
+          const sent = vllm.bodies.at(-1).messages as unknown[];
           expect(JSON.stringify(sent)).not.toMatch(half);
           expect(sent.slice(0, before.length)).toEqual(before);
           before = sent;
