@@ -7,6 +7,7 @@ import type { Result } from '../../src/contracts/index.ts';
 import type { SampledCall } from '../../src/policy/index.ts';
 import { haveDocker } from '../sandbox/docker-daemon.ts';
 import { messageTask } from './fleet/stage.ts';
+import { until } from '../support/wait.ts';
 import { openStage, places, placesOf, readResults, type Stage } from './stage.ts';
 
 const codingTasks = ['fix-median', 'rename-option', 'repair-totals', 'write-slugify'];
@@ -146,14 +147,13 @@ test.each(cases)(
     expect(turnsOf(results).sort()).toEqual(sampled.sort());
 
     const grades = results.flatMap(({ sequences }) => sequences.map(({ certificate }) => certificate.grade));
-    expect(grades).not.toContain('untrainable');
-    if (template === 'plain') expect(new Set(grades)).toEqual(new Set(['exact']));
+    // Prompts go on from recorded ids: no template breaks a history that was only appended to.
+    expect(new Set(grades)).toEqual(new Set(['exact']));
     for (const { sequences, grades: counted, usage, attempt, status } of results) {
       const of = (grade: string): number =>
         sequences.filter((each) => each.certificate.grade === grade).length;
       expect(counted).toEqual({ exact: of('exact'), forked: of('forked'), untrainable: 0 });
-      // One chain is exact; where the template rewrote history there are several, and each says so.
-      expect(of('exact')).toBe(sequences.length === 1 ? 1 : 0);
+      expect(sequences).toHaveLength(1);
       expect(usage.discarded_tokens).toBe(0);
       expect([attempt, status]).toEqual([1, 'completed']);
     }
@@ -168,6 +168,8 @@ test.each(cases)(
     // The local Fleet that it brought ended with it, and so did everything else.
     const [, fleetUrl] = /^local Fleet: (\S+)$/m.exec(ended.stderr) ?? [];
     await expect(fetch(fleetUrl!)).rejects.toThrow('fetch failed');
+    // Its Redis is told to stop as the last thing, and may need a moment on a busy machine.
+    await until(() => processesOf(stage.pool).length === 1, 'the policy is the only process left');
     expect(processesOf(stage.pool)).toEqual([policy.pid]);
     expect(readdirSync(tmpdir()).filter((name) => name.includes(`-${run.pid}-`))).toEqual([]);
     expect(await stage.containers()).toEqual([]);
