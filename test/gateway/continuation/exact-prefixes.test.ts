@@ -117,6 +117,96 @@ describe.each(engines)('%s, continued from recorded ids', (engine) => {
     },
   );
 
+  test('a text, a cut answer, system notes in mid-conversation and more from the user: still one sequence', async () => {
+    const talk = [
+      { text: 'What shall I do?  ' },
+      { thinking: 'Now.', text: 'A very long answer that does not fit into what is left of the limit.' },
+      { text: 'Anything else?' },
+      { text: 'Bye.' },
+    ];
+    const scripts = parseScripts({
+      schema: 'rollpool.scripts/1',
+      scripts: [{ match: 'Task B', turns: talk }],
+    });
+    await using policy = await startScriptedPolicy({
+      scripts,
+      seed: 5,
+      model: 'policy',
+      engine,
+      template: 'hostile',
+    });
+    await using opened = await openGateway(policy.url, { policy: { engine, callFormat: 'hermes' } });
+    const said: Loose[] = [
+      [{ role: 'user', content: 'Task B' }],
+      [{ role: 'user', content: 'Write.' }],
+      [
+        { role: 'system', content: 'Note: a file changed.' },
+        { role: 'user', content: 'Go on.' },
+        { role: 'system', content: 'Note: another one did.' },
+      ],
+      [{ role: 'user', content: [{ type: 'text', text: 'é 😀 <|im_end|>' }] }],
+    ];
+    let history: Loose[] = [];
+    for (const [turn, messagesOfTurn] of said.entries()) {
+      history = [...history, ...messagesOfTurn];
+      const response = await messages(opened.session, history, { max_tokens: turn === 1 ? 6 : 200 });
+      const answer: Loose = await response.json();
+      expect(response.status, JSON.stringify(answer)).toBe(200);
+      expect(answer.stop_reason).toBe(turn === 1 ? 'max_tokens' : 'end_turn');
+      history = [...history, echo(answer)];
+    }
+    const records = await opened.session.finish();
+    expectWhatWasSampled(policy, records);
+    const { sequences } = buildSequences(records);
+    expect(sequences.map(({ certificate }) => certificate)).toEqual([
+      { grade: 'exact', reasons: [], notes: ['truncated_turn'] },
+    ]);
+    // The cut turn was closed with a token that nobody sampled.
+    const [{ turns: parts, token_ids, loss_mask }] = sequences as [(typeof sequences)[number]];
+    expect([token_ids[parts[1]!.end], loss_mask[parts[1]!.end]]).toEqual([258, 0]);
+  });
+
+  test('where the agent rewrote its history the prompt goes on from the last answer before that', async () => {
+    await using policy = await start({ engine, template: 'hostile' });
+    await using opened = await openGateway(policy.url, { policy: { engine, callFormat: 'hermes' } });
+    // The third request's last results are other ones by the time of the fourth.
+    const records = await play(opened, (history, turn) =>
+      turn === 3
+        ? [
+            ...history.slice(0, 4),
+            { role: 'user', content: [...history[4].content, { type: 'text', text: 'Hm.' }] },
+            ...history.slice(5),
+          ]
+        : history,
+    );
+    expectWhatWasSampled(policy, records);
+    const { sequences } = buildSequences(records);
+    expect(sequences.map(({ certificate }) => [certificate.grade, ...certificate.reasons])).toEqual([
+      ['forked'],
+      ['forked'],
+    ]);
+    expect(sequences.map(({ turns: parts }) => parts.map(({ call }) => call))).toEqual([
+      [0, 1, 2],
+      [3, 4],
+    ]);
+  });
+
+  test('two replicas: what one sampled the other goes on from', async () => {
+    await using one = await start({ engine, template: 'hostile' });
+    await using other = await start({ engine, template: 'hostile' });
+    await using opened = await openGateway([one.url, other.url], {
+      policy: { engine, callFormat: 'hermes' },
+    });
+    const records = await play(opened, (history, turn) => {
+      if (turn === 2) one.fault(Array.from({ length: 8 }, () => ({ kind: 'status' as const, status: 500 })));
+      return history;
+    });
+    const { sequences } = buildSequences(records);
+    expect(sequences.map(({ certificate }) => certificate)).toEqual([
+      { grade: 'exact', reasons: [], notes: ['replica_moved'] },
+    ]);
+  });
+
   test('without it the hostile template breaks every prefix', async () => {
     await using policy = await start({ engine, template: 'hostile' });
     await using opened = await openGateway(policy.url, { policy: { engine } });
