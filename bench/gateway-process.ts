@@ -9,7 +9,13 @@ import { tellCpu } from './gateway-load.ts';
 
 const directory = await mkdtemp(join(tmpdir(), 'rp-bench-'));
 const gateway = await createGateway({
-  policy: { urls: [process.argv[2] ?? ''], model: 'bench', logprobsMode: 'processed', systemInPlace: true },
+  policy: {
+    urls: [process.argv[2] ?? ''],
+    model: 'bench',
+    logprobsMode: 'processed',
+    systemInPlace: true,
+    streaming: process.argv[3] === 'streaming',
+  },
   runtimeDir: directory,
   log: silentLogger,
 });

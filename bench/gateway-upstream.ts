@@ -5,14 +5,14 @@ import { answerBody, answerChunks, shapes, type Size } from './gateway-bodies.ts
 import { tellCpu } from './gateway-load.ts';
 
 const answers = { large: answerBody('large'), small: answerBody('small') };
-const streams = { large: answerChunks('large'), small: answerChunks('small') };
+const chunks = { large: answerChunks('large'), small: answerChunks('small') };
 
 const server = createServer({ keepAliveTimeout: 600_000 }, (request, response) => {
   let bytes = 0;
-  let tail = '';
+  let streams = false;
   request.on('data', (chunk: Buffer) => {
     bytes += chunk.length;
-    tail = chunk.subarray(-40).toString();
+    streams ||= chunk.includes('"stream":true');
   });
   request.on('end', () => {
     if (request.method !== 'POST') {
@@ -23,9 +23,9 @@ const server = createServer({ keepAliveTimeout: 600_000 }, (request, response) =
     }
     const size: Size =
       bytes > (shapes.small.requestBytes + shapes.large.requestBytes) / 2 ? 'large' : 'small';
-    if (tail.includes('"stream":true')) {
+    if (streams) {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
-      for (const chunk of streams[size]) response.write(chunk);
+      for (const chunk of chunks[size]) response.write(chunk);
       response.end();
     } else {
       response.writeHead(200, { 'content-type': 'application/json', 'content-length': answers[size].length });

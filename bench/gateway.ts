@@ -8,10 +8,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Pool } from 'undici';
-import { anthropicRequest, openaiRequest, shapes, type Size } from './gateway-bodies.ts';
+import { anthropicRequest, openaiRequest, type Size } from './gateway-bodies.ts';
 import {
   burst,
-  call,
   callsPerCore,
   heard,
   median,
@@ -22,6 +21,7 @@ import {
   type Target,
 } from './gateway-load.ts';
 import { eachPeer } from './gateway-peers.ts';
+import { measureStreams } from './gateway-stream.ts';
 
 const asked = process.argv.slice(2);
 const wants = (phase: string): boolean => asked.length === 0 || asked.includes(phase);
@@ -33,10 +33,11 @@ const sizes: readonly Size[] = ['large', 'small'];
 await using upstream = await start('gateway-upstream.js');
 await using proxy = await start('gateway-proxy.js', upstream.url);
 await using gateway = await start('gateway-process.js', upstream.url);
-const pools = [upstream, proxy, gateway].map(
+await using streamer = wants('stream') ? await start('gateway-process.js', upstream.url, 'streaming') : null;
+const pools = [upstream, proxy, gateway, streamer ?? gateway].map(
   ({ url }) => new Pool(url, { headersTimeout: 0, bodyTimeout: 0 }),
 );
-const [upstreamPool, proxyPool, gatewayPool] = pools as [Pool, Pool, Pool];
+const [upstreamPool, proxyPool, gatewayPool, streamerPool] = pools as [Pool, Pool, Pool, Pool];
 const json = { 'content-type': 'application/json' };
 
 /** The headers of the CLI's calls (facts: claude-code 1): the proxy reads them too. */
@@ -82,14 +83,15 @@ async function through(
   calls: number,
   kind: 'cli' | 'cli stream' | 'openai' = 'cli',
 ): Promise<Target> {
-  gateway.child.send({ sessions: Math.ceil(calls / perSession) });
-  const { bearers } = await heard<{ bearers: string[] }>(gateway.child);
+  const service = kind === 'cli stream' ? (streamer ?? gateway) : gateway;
+  service.child.send({ sessions: Math.ceil(calls / perSession) });
+  const { bearers } = await heard<{ bearers: string[] }>(service.child);
   let made = 0;
   const openai = kind === 'openai';
   return {
     name: 'gateway',
-    cpuMs: gateway.cpuMs,
-    pool: gatewayPool,
+    cpuMs: service.cpuMs,
+    pool: kind === 'cli stream' ? streamerPool : gatewayPool,
     path: openai ? '/v1/chat/completions' : '/v1/messages?beta=true',
     get headers() {
       const bearer = bearers[Math.floor(made++ / perSession) % bearers.length]!;
@@ -158,36 +160,12 @@ if (wants('latency')) {
   }
 }
 
-if (wants('stream')) {
-  // The gateway asks for whole answers and tells them as events: its stream is compared by the tokens it brings.
-  const tokens = shapes.large.sampledIds;
-  const rate = { direct: [] as number[], gateway: [] as number[] };
-  const first = { direct: [] as number[], gateway: [] as number[] };
-  let events = 0;
-  for (let round = 0; round < rounds; round++) {
-    for (let number = 0; number < 10; number++) {
-      rate.direct.push((tokens * 1000) / (await call(direct('large', true), number)).end);
-    }
-    const streamed = await through('large', 10, 'cli stream');
-    for (let number = 0; number < 10; number++) {
-      const answer = await call(streamed, number + round * 10);
-      events = answer.events;
-      rate.gateway.push((tokens * 1000) / answer.end);
-    }
-    first.direct.push(...(await steady(direct('small'), 20, 40)).map((answer) => answer.first));
-    first.gateway.push(
-      ...(await steady(await through('small', 40, 'cli stream'), 20, 40)).map((answer) => answer.first),
-    );
-  }
-  row(
-    'tokens a second to a streaming agent',
-    `${median(rate.gateway).toFixed(0)} (in ${events} events, replayed) against ${median(rate.direct).toFixed(0)} read directly (an event each): ` +
-      `${(median(rate.gateway) / median(rate.direct)).toFixed(2)} (limit 0.5)`,
-  );
-  row(
-    'added to the first byte of a stream, small',
-    `median ${ms(median(first.gateway) - median(first.direct))} against a direct call's whole answer`,
-  );
+if (streamer !== null) {
+  await measureStreams({
+    row,
+    direct: (size) => direct(size, true),
+    through: (size, calls) => through(size, calls, 'cli stream'),
+  });
 }
 
 if (wants('peers')) {
