@@ -2,8 +2,7 @@ import { resolveSampling, type CallFormat, type ChatMessage } from '../contracts
 import { formatOfRendering } from './engines/call-formats/format-of-rendering.ts';
 import { createEngine, type EngineKind } from './engines/create-engine.ts';
 import { EngineError } from './engines/engine-error.ts';
-import { object, text } from './engines/completion-parts.ts';
-import { parseLenientJson } from './engines/lenient-json.ts';
+import { textOfIds } from './engines/text-of-ids.ts';
 import { backoffMs, pause } from './policy/backoff.ts';
 import type { Replica } from './policy/replica.ts';
 
@@ -30,21 +29,6 @@ const called: readonly ChatMessage[] = [
 
 const upstreamId = (same: string): string => same;
 
-/** Text of ids with its special tokens; null where the engine has no way to say. */
-async function textOf(
-  replica: Replica,
-  model: string,
-  ids: Int32Array,
-  signal: AbortSignal,
-): Promise<string | null> {
-  // vLLM takes no such switch and always writes them.
-  const body = JSON.stringify({ model, tokens: Array.from(ids), skip_special_tokens: false });
-  const reply = await replica.request('POST', '/detokenize', body, signal);
-  if (reply.status !== 200) return null;
-  const said = object(parseLenientJson(reply.text));
-  return text(said?.['prompt']) ?? text(said?.['text']);
-}
-
 /** Times that a busy engine is asked. */
 const tries = 3;
 
@@ -63,7 +47,6 @@ export async function probeContinuation(
     try {
       return await ask(replica, kind, model, signal);
     } catch (error) {
-      if (error instanceof SyntaxError) return nothing;
       if (!(error instanceof EngineError) || error.fault === 'unreachable') throw error;
       if (error.fault !== 'busy' || attempt + 1 === tries) return nothing;
       await pause(error.retryAfterMs ?? backoffMs(attempt), signal);
@@ -99,6 +82,6 @@ async function ask(
     sampled.usage?.prompt_tokens === prompt.length;
   if (!continues) return nothing;
   const turn = await engine.render(replica, { messages: called, upstreamId }, signal);
-  const written = turn === null ? null : await textOf(replica, model, turn, signal);
+  const written = turn === null ? null : await textOfIds(replica, model, turn, signal);
   return { call_format: written === null ? null : formatOfRendering(written), continues };
 }

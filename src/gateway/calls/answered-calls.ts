@@ -7,6 +7,8 @@ export interface AnswerIds {
   readonly completion: Int32Array;
   /** Whether the policy ended it itself: its last token is then the end of its turn. */
   readonly ended: boolean;
+  /** Whether the engine's own parsers read it, and not ours. */
+  readonly readByEngine: boolean;
 }
 
 /** An answer that a later request may go on from. */

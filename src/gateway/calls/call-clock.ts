@@ -1,3 +1,4 @@
+import { LinkedAbort } from '../linked-abort.ts';
 import type { UnionClock } from './union-clock.ts';
 
 /** Why a call is held: it waits for the policy as such, not for this answer. */
@@ -19,13 +20,13 @@ const longestTimer = 2 ** 31 - 1;
 
 /**
  * Time of one model call: a turn's time runs while the call is not held, hold time while it is. `signal` aborts with
- * DeadlinePassed when either has been used up.
+ * DeadlinePassed when either has been used up, and with whatever else ends the call.
  */
 export class CallClock {
   readonly #limits: { readonly turnMs: number; readonly holdMs: number };
   readonly #clocks: { readonly model: UnionClock; readonly hold: UnionClock };
   readonly #holds = new Set<HoldReason>();
-  readonly #abort = new AbortController();
+  readonly #abort: LinkedAbort;
   #since = performance.now();
   #activeMs = 0;
   #heldMs = 0;
@@ -35,7 +36,9 @@ export class CallClock {
   constructor(
     limits: { readonly turnMs: number; readonly holdMs: number },
     clocks: { readonly model: UnionClock; readonly hold: UnionClock },
+    ends: readonly AbortSignal[] = [],
   ) {
+    this.#abort = new LinkedAbort(ends);
     this.#limits = limits;
     this.#clocks = clocks;
     clocks.model.enter();
@@ -85,6 +88,7 @@ export class CallClock {
     (this.held ? this.#clocks.hold : this.#clocks.model).leave();
     this.#running = false;
     clearTimeout(this.#timer);
+    this.#abort[Symbol.dispose]();
   }
 
   #settle(): void {

@@ -3,6 +3,7 @@ import type { Logger } from '../../observe/index.ts';
 import { ChatError, type ChatAnswer, type ChatCaller, type ChatRequest } from '../chat.ts';
 import type { EngineAnswer } from '../engines/engine.ts';
 import { noTrace, type EpisodeTrace } from '../recorder/index.ts';
+import { LinkedAbort } from '../linked-abort.ts';
 import type { SessionOptions, SessionStats } from '../session.ts';
 import { AnsweredCalls } from './answered-calls.ts';
 import { answerStop } from './answer-stop.ts';
@@ -121,7 +122,8 @@ export class EpisodeSession {
         // Not awaited here: this frame would hold the request as long as the policy takes.
         return this.#run(this.#begin(request, caller), tokens, caller.onDelta);
       }
-      await this.#room.change(AbortSignal.any([caller.signal, this.#closing.signal]));
+      using either = new LinkedAbort([caller.signal, this.#closing.signal]);
+      await this.#room.change(either.signal);
     }
   }
 
@@ -162,17 +164,19 @@ export class EpisodeSession {
     this.#firstCallAt ??= performance.now();
     const { turn_seconds, hold_seconds } = this.#options.limits;
     const { messages, fresh, counted } = this.#conversation.admit(caller.agent_id, request.messages);
-    const clock = new CallClock({ turnMs: turn_seconds * 1000, holdMs: hold_seconds * 1000 }, this.#clocks);
+    const clock = new CallClock({ turnMs: turn_seconds * 1000, holdMs: hold_seconds * 1000 }, this.#clocks, [
+      caller.signal,
+      this.#closing.signal,
+    ]);
     const record = new RecordedCall(this.#calls.length, caller, fresh, clock, this.#watcher);
     this.#calls.push(record);
     const tools = (request.tools ?? []).map((tool) => tool.function.name);
     this.#trace.begin({ index: record.index, ...record.caller, tools });
     this.#policy.pauses.add(clock);
-    const signal = AbortSignal.any([caller.signal, this.#closing.signal, clock.signal]);
     const parent = this.#continues(request)
       ? this.#answered.before(caller.agent_id, messages, request.tools)
       : null;
-    return new CallInProgress({ ...request, messages }, counted, parent, record, signal);
+    return new CallInProgress({ ...request, messages }, counted, parent, record, clock.signal);
   }
 
   /** Whether a request's prompt may be ids. A choice of tools may show in a template, or guide the decoding. */
@@ -180,11 +184,7 @@ export class EpisodeSession {
     return this.#policy.engine.continuesFromIds && (choice === undefined || choice === 'auto');
   }
 
-  async #run(
-    call: CallInProgress,
-    tokens: number,
-    onDelta: ChatCaller['onDelta'],
-  ): Promise<ChatAnswer> {
+  async #run(call: CallInProgress, tokens: number, onDelta: ChatCaller['onDelta']): Promise<ChatAnswer> {
     const { clock } = call.record;
     if (onDelta !== undefined) call.told = new ToldAnswer(onDelta, this.#options.nonce);
     const leave = this.#room.enter(tokens);
@@ -222,6 +222,7 @@ export class EpisodeSession {
         prompt,
         completion,
         ended: stop_sequence === null && finish_reason !== 'length',
+        readByEngine: call.promptIds === null,
       });
     }
     this.#budgets.answered(this.#spent(), isMainAgent(record.caller), sampled.finish_reason === 'length');

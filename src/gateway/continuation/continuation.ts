@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { AssistantMessage, ChatMessage, ToolDefinition } from '../../contracts/index.ts';
 import type { Logger } from '../../observe/index.ts';
 import type { AnsweredCall } from '../calls/answered-calls.ts';
@@ -31,6 +32,16 @@ function shapeOf(answer: AssistantMessage, tail: readonly ChatMessage[]): string
   return [answer.tool_calls === undefined ? 'text' : 'calls', ...roles].join(' ');
 }
 
+/** Whether two argument strings say the same: some parsers write them anew. */
+function sameJson(a: string, b: string): boolean {
+  if (a.trim() === b.trim()) return true;
+  try {
+    return isDeepStrictEqual(JSON.parse(a), JSON.parse(b));
+  } catch {
+    return false;
+  }
+}
+
 /** Messages that have a place in a prompt of ids: what others wrote, in text. */
 function canFollow(message: ChatMessage): boolean {
   return message.role !== 'assistant' && typeof message.content === 'string';
@@ -54,6 +65,8 @@ export class Continuation {
   #asked: Int32Array | null = null;
   /** With an answer, by the number of its calls. */
   readonly #answered = new Map<number, Int32Array>();
+  /** Whether calls are read out of text as the engine reads them; null until an answer with one was compared. */
+  #agrees: boolean | null = null;
   /** The token that ends turns, once an answer showed it. */
   #end: number | null = null;
 
@@ -76,6 +89,7 @@ export class Continuation {
     const tail = messages.slice(parent.length);
     const end = ended ? completion.at(-1) : this.#end;
     if (tail.length === 0 || !tail.every(canFollow) || end === undefined || end === null) return null;
+    if (!(await this.#readsCalls(request, replica, signal))) return null;
     const shape = shapeOf(parent.answer, tail);
     if (this.#shapes.get(shape) === false) return null;
     const behind = await this.#behind(request, tail, end, replica, signal);
@@ -119,6 +133,34 @@ export class Continuation {
     if (closings !== before) return null;
     const answered = await render(opening, answer);
     return answered === null ? null : behindParting(answered, followed, end);
+  }
+
+  /**
+   * Whether an answer to ids is read as the engine reads its own: answers with calls were, until the first of them, whose ids
+   * are written as text and read here, shows otherwise.
+   */
+  async #readsCalls(
+    { parent: { answer, ids }, tools }: ContinuedRequest,
+    replica: Replica,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const calls = answer.tool_calls;
+    if (this.#agrees !== null || calls === undefined || !ids.readByEngine) return this.#agrees ?? true;
+    const sampled = ids.ended ? ids.completion.subarray(0, -1) : ids.completion;
+    const reread = await this.#engine.reread(replica, sampled, tools, signal);
+    if (reread === null) return true;
+    this.#agrees =
+      reread.tool_calls.length === calls.length &&
+      reread.tool_calls.every(({ name, arguments: given }, at) => {
+        const { function: called } = calls[at]!;
+        return called.name === name && sameJson(called.arguments, given);
+      });
+    if (!this.#agrees) {
+      this.#log.warn(
+        'the policy reads its tool calls in another way than is known here: every prompt is sent as text. ROLLPOOL_TOOL_CALL_PARSER names the way',
+      );
+    }
+    return this.#agrees;
   }
 
   async #holds(

@@ -1,4 +1,4 @@
-import type { ReplicaReply } from '../policy/replica.ts';
+import type { ReplicaReply } from '../policy/whole-reply.ts';
 import { EngineError } from './engine-error.ts';
 
 /**

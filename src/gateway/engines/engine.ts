@@ -46,6 +46,9 @@ export type AnswerDelta =
   | { readonly kind: 'call'; readonly index: number; readonly name: string }
   | { readonly kind: 'arguments'; readonly index: number; readonly text: string };
 
+/** What an answer says. */
+export type Spoken = Pick<EngineAnswer, 'content' | 'reasoning' | 'tool_calls'>;
+
 /** What the engine sampled. Ids and logprobs are its own; what it did not give is null, what is no number is NaN. */
 export interface EngineAnswer {
   readonly content: string | null;
@@ -84,6 +87,16 @@ export interface Engine {
     request: Pick<EngineRequest, 'messages' | 'tools' | 'upstreamId'>,
     signal: AbortSignal,
   ): Promise<Int32Array | null>;
+  /**
+   * What sampled ids (the end of the turn not among them) say, as an answer to ids is read; null where the engine has no way
+   * to write ids as text.
+   */
+  reread(
+    replica: Replica,
+    ids: Int32Array,
+    tools: EngineRequest['tools'],
+    signal: AbortSignal,
+  ): Promise<Spoken | null>;
   /** Tokens of the rendered prompt; null where the engine has no way to say. */
   countTokens(
     replica: Replica,

@@ -1,6 +1,7 @@
 import type { ToolDefinition } from '../../contracts/index.ts';
 import type { CallFormat } from './call-formats/call-format.ts';
-import { GeneratedTextStream, type Spoken } from './call-formats/generated-text-stream.ts';
+import { GeneratedTextStream } from './call-formats/generated-text-stream.ts';
+import type { Spoken } from './engine.ts';
 
 /**
  * What a sampled text says, read as the engine's tool parser of that name and a reasoning parser read it: for answers of

@@ -1,15 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import type { LogprobsMode } from '../../contracts/index.ts';
-import type { Replica, ReplicaReply } from '../policy/replica.ts';
+import type { Replica } from '../policy/replica.ts';
+import type { ReplicaReply } from '../policy/whole-reply.ts';
 import type { CallFormat } from './call-formats/call-format.ts';
 import { object, type Json } from './completion-parts.ts';
 import { EngineError } from './engine-error.ts';
 import { replyFault } from './engine-faults.ts';
-import type { Engine, EngineAnswer, EngineRequest } from './engine.ts';
+import type { Engine, EngineAnswer, EngineRequest, Spoken } from './engine.ts';
+import { parseGeneratedText } from './generated-text.ts';
 import { parseLenientJson } from './lenient-json.ts';
 import { sglangChatAnswer, sglangGenerateAnswer } from './sglang-answer.ts';
 import { sglangChatBody, sglangGenerateBody, sglangMessages } from './sglang-body.ts';
 import { SystemPlacement } from './system-placement.ts';
+import { textOfIds } from './text-of-ids.ts';
 import type { VllmOptions } from './vllm.ts';
 
 /** How long a cut call waits until the engine was told to stop sampling for it. */
@@ -93,6 +96,17 @@ export class SglangEngine implements Engine {
     if (reply.status !== 200) return replyFault(reply).tokens?.prompt ?? null;
     const count = object(parsed(reply)?.['usage'])?.['prompt_tokens'];
     return typeof count === 'number' ? count : null;
+  }
+
+  async reread(
+    replica: Replica,
+    ids: Int32Array,
+    tools: EngineRequest['tools'],
+    signal: AbortSignal,
+  ): Promise<Spoken | null> {
+    if (this.#callFormat === null) return null;
+    const text = await textOfIds(replica, this.model, ids, signal);
+    return text === null ? null : parseGeneratedText(text, tools, this.#callFormat);
   }
 
   async render(

@@ -1,14 +1,17 @@
 import type { LogprobsMode } from '../../contracts/index.ts';
-import type { Replica, ReplicaReply, ReplicaStream } from '../policy/replica.ts';
+import type { Replica } from '../policy/replica.ts';
+import type { ReplicaReply, WholeReply } from '../policy/whole-reply.ts';
 import { EngineError } from './engine-error.ts';
 import type { CallFormat } from './call-formats/call-format.ts';
 import { ids, object, type Json } from './completion-parts.ts';
 import { replyFault } from './engine-faults.ts';
 import { parseLenientJson } from './lenient-json.ts';
 import { vllmCompletionsAnswer, vllmCompletionsBody } from './vllm-completions.ts';
-import type { Engine, EngineAnswer, EngineRequest } from './engine.ts';
+import type { Engine, EngineAnswer, EngineRequest, Spoken } from './engine.ts';
+import { parseGeneratedText } from './generated-text.ts';
 import { readVllmStream } from './read-vllm-stream.ts';
 import { SystemPlacement } from './system-placement.ts';
+import { textOfIds } from './text-of-ids.ts';
 import { readVllmAnswer } from './vllm-answer.ts';
 import { vllmBody, vllmMessages } from './vllm-body.ts';
 
@@ -27,6 +30,8 @@ export interface VllmOptions {
   /** How the model writes tool calls: calls then go on from ids. Default: not known, and every prompt is text. */
   readonly callFormat?: CallFormat | null;
 }
+
+const chatPath = '/v1/chat/completions';
 
 /** vLLM's `/v1/chat/completions`, unary or streamed, with token ids and logprobs (facts: token capture 1). */
 export class VllmEngine implements Engine {
@@ -56,10 +61,11 @@ export class VllmEngine implements Engine {
     const messages = await this.#systems.place(replica, request.messages, signal);
     const body = JSON.stringify(vllmBody(this.model, { ...request, messages }, this.#streaming));
     const { onPartial, onDelta } = request;
-    return replica.stream('POST', '/v1/chat/completions', body, signal, (reply) =>
+    if (!this.#streaming) return replica.request('POST', chatPath, body, signal).then(readWhole);
+    return replica.stream('POST', chatPath, body, signal, async (reply) =>
       reply.status === 200 && isEventStream(reply.headers)
         ? readVllmStream(reply.body, onPartial, onDelta)
-        : readWhole(reply),
+        : readWhole(await reply.whole()),
     );
   }
 
@@ -84,6 +90,17 @@ export class VllmEngine implements Engine {
   ): Promise<number | null> {
     const count = (await this.#tokenize(replica, request, signal))?.['count'];
     return typeof count === 'number' ? count : null;
+  }
+
+  async reread(
+    replica: Replica,
+    ids: Int32Array,
+    tools: EngineRequest['tools'],
+    signal: AbortSignal,
+  ): Promise<Spoken | null> {
+    if (this.#callFormat === null) return null;
+    const text = await textOfIds(replica, this.model, ids, signal);
+    return text === null ? null : parseGeneratedText(text, tools, this.#callFormat);
   }
 
   async render(
@@ -125,13 +142,13 @@ export class VllmEngine implements Engine {
   }
 }
 
-function isEventStream(headers: ReplicaStream['headers']): boolean {
+function isEventStream(headers: ReplicaReply['headers']): boolean {
   const type = headers['content-type'];
   return typeof type === 'string' && type.startsWith('text/event-stream');
 }
 
-async function readWhole(stream: ReplicaStream): Promise<EngineAnswer> {
-  return wholeAnswer(await stream.whole(), readVllmAnswer);
+function readWhole(reply: WholeReply): EngineAnswer {
+  return wholeAnswer(reply, readVllmAnswer);
 }
 
 function wholeAnswer(

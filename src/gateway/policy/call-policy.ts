@@ -1,5 +1,6 @@
 import type { CallClock } from '../calls/call-clock.ts';
 import { EngineError } from '../engines/engine-error.ts';
+import { LinkedAbort } from '../linked-abort.ts';
 import type { PolicyState } from '../policy-state.ts';
 import { backoffMs, pause } from './backoff.ts';
 import type { CallSlot } from './call-slots.ts';
@@ -68,10 +69,11 @@ export async function callPolicy<T>(call: PolicyCall<T>): Promise<T> {
       using slot = await slotOn(call, server);
       // It may have waited long: what held then may not hold now.
       if (slot === null || call.state.paused()) continue;
-      using cut = call.pauses.cut();
+      using ends = new LinkedAbort([call.signal]);
+      slot.onCut = (reason) => ends.abort(reason);
+      call.pauses.cut(ends);
       try {
-        const signal = AbortSignal.any([call.signal, slot.signal, cut.signal]);
-        const result = await call.attempt(server.replica, signal);
+        const result = await call.attempt(server.replica, ends.signal);
         server.health.answered();
         return result;
       } catch (error) {
@@ -96,6 +98,8 @@ export async function callPolicy<T>(call: PolicyCall<T>): Promise<T> {
           leave = server;
         }
         waitMs = Math.max(error.retryAfterMs ?? 0, backoffMs(failures - 1));
+      } finally {
+        call.pauses.spare(ends);
       }
     }
     await pause(waitMs, call.signal);

@@ -1,7 +1,7 @@
 /** A call's place on a replica. Disposing it lets the next one in. */
 export interface CallSlot extends Disposable {
-  /** Aborts when the call is to leave the replica before it is answered; the reason says why. */
-  readonly signal: AbortSignal;
+  /** Told why when the call is to leave the replica before it is answered. Set by who has the slot. */
+  onCut: ((reason: Error) => void) | null;
 }
 
 interface Waiter {
@@ -9,9 +9,25 @@ interface Waiter {
   readonly go: (slot: CallSlot | null) => void;
 }
 
-interface Taken {
-  readonly since: number;
-  readonly abort: AbortController;
+/** A slot while it is taken. */
+class Taken implements CallSlot {
+  readonly since = performance.now();
+  readonly #left: (slot: Taken) => void;
+  onCut: CallSlot['onCut'] = null;
+  wasCut = false;
+
+  constructor(left: (slot: Taken) => void) {
+    this.#left = left;
+  }
+
+  cut(reason: Error): void {
+    this.wasCut = true;
+    this.onCut?.(reason);
+  }
+
+  [Symbol.dispose](): void {
+    this.#left(this);
+  }
 }
 
 /**
@@ -89,21 +105,20 @@ export class CallSlots {
 
   /** Ends the calls that are here. */
   cut(reason: Error): void {
-    for (const { abort } of this.#taken) abort.abort(reason);
+    for (const slot of this.#taken) slot.cut(reason);
   }
 
   #take(): CallSlot {
-    const taken: Taken = { since: performance.now(), abort: new AbortController() };
-    this.#taken.add(taken);
-    return {
-      signal: taken.abort.signal,
-      [Symbol.dispose]: () => {
-        if (!this.#taken.delete(taken)) return;
-        if (!taken.abort.signal.aborted) this.#heardAt = performance.now();
-        this.#letIn();
-      },
-    };
+    const slot = new Taken(this.#leave);
+    this.#taken.add(slot);
+    return slot;
   }
+
+  readonly #leave = (slot: Taken): void => {
+    if (!this.#taken.delete(slot)) return;
+    if (!slot.wasCut) this.#heardAt = performance.now();
+    this.#letIn();
+  };
 
   #letIn(): void {
     while (this.#taken.size < this.#limit) {

@@ -1,4 +1,5 @@
 import type { CallClock } from '../calls/call-clock.ts';
+import type { LinkedAbort } from '../linked-abort.ts';
 import type { PolicyState } from '../policy-state.ts';
 
 /** How often a pause of the policy is looked for while calls are on their way. */
@@ -19,8 +20,8 @@ export class CutByPause extends Error {
 export class PauseWatch implements Disposable {
   readonly #state: PolicyState;
   readonly #clocks = new Set<CallClock>();
-  /** Each with the number of such pauses before it. */
-  readonly #cuts = new Map<AbortController, number>();
+  /** What ends a call, each with the number of such pauses before it. */
+  readonly #cuts = new Map<LinkedAbort, number>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(state: PolicyState) {
@@ -38,11 +39,13 @@ export class PauseWatch implements Disposable {
     if (this.#clocks.size === 0) this[Symbol.dispose]();
   }
 
-  /** A signal that aborts with CutByPause when the policy is paused with abort, until it is disposed. Only for calls whose clock was added. */
-  cut(): Disposable & { readonly signal: AbortSignal } {
-    const cut = new AbortController();
-    this.#cuts.set(cut, this.#asked);
-    return { signal: cut.signal, [Symbol.dispose]: () => void this.#cuts.delete(cut) };
+  /** Aborts `call` with CutByPause when the policy is paused with abort, until it is spared. Only for calls whose clock was added. */
+  cut(call: LinkedAbort): void {
+    this.#cuts.set(call, this.#asked);
+  }
+
+  spare(call: LinkedAbort): void {
+    this.#cuts.delete(call);
   }
 
   #look(): void {

@@ -1,30 +1,7 @@
-import { Pool } from 'undici';
+import { Pool, type Dispatcher } from 'undici';
 import { EngineError } from '../engines/engine-error.ts';
 import { wellFormedJson } from '../well-formed-json.ts';
-
-/** Status and headers of an answer, and its body as text. */
-export interface ReplicaReply {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  readonly text: string;
-}
-
-/** A whole answer: bytes, decoded only where somebody asks for the text. */
-class WholeReply implements ReplicaReply {
-  readonly status: number;
-  readonly headers: ReplicaReply['headers'];
-  readonly bytes: Buffer;
-
-  constructor(status: number, headers: ReplicaReply['headers'], bytes: Buffer) {
-    this.status = status;
-    this.headers = headers;
-    this.bytes = bytes;
-  }
-
-  get text(): string {
-    return this.bytes.toString();
-  }
-}
+import { WholeExchange, WholeReply, type ReplicaReply } from './whole-reply.ts';
 
 /** An answer whose body is still on its way. */
 export interface ReplicaStream {
@@ -111,13 +88,17 @@ export class Replica {
   }
 
   /** One request; an answer of any status resolves. Rejects with EngineError or with the signal's reason. */
-  async request(
+  request(
     method: 'GET' | 'POST',
     path: string,
     body: string | null,
     signal: AbortSignal,
   ): Promise<WholeReply> {
-    return this.stream(method, path, body, signal, (reply) => reply.whole());
+    if (signal.aborted) return Promise.reject(signal.reason as Error);
+    const exchange = new WholeExchange(signal, answerLimit);
+    this.#pool.dispatch(this.#asked(method, path, body), exchange);
+    // No frame waits here that would hold the body.
+    return exchange.answered.catch((error: unknown) => fail(error, signal));
   }
 
   /**
@@ -132,13 +113,7 @@ export class Replica {
   ): Promise<T> {
     signal.throwIfAborted();
     const response = await this.#pool
-      .request({
-        method,
-        path: `${this.#prefix}${path}`,
-        headers: this.#headers,
-        body: body === null ? null : wellFormedJson(body),
-        signal,
-      })
+      .request({ ...this.#asked(method, path, body), signal })
       .catch((error: unknown) => fail(error, signal));
     const { statusCode: status, headers } = response;
     return read({
@@ -153,6 +128,16 @@ export class Replica {
         }
       },
     });
+  }
+
+  #asked(method: 'GET' | 'POST', path: string, body: string | null): Dispatcher.DispatchOptions {
+    return {
+      method,
+      path: `${this.#prefix}${path}`,
+      headers: this.#headers,
+      // Bytes: undici would keep the text beside them for as long as the policy takes.
+      body: body === null ? null : Buffer.from(wellFormedJson(body)),
+    };
   }
 
   async close(): Promise<void> {

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { AssistantMessage, ChatMessage, ToolDefinition } from '../../../src/contracts/index.ts';
 import { AnsweredCalls } from '../../../src/gateway/calls/answered-calls.ts';
 import { Continuation } from '../../../src/gateway/continuation/continuation.ts';
-import type { Engine } from '../../../src/gateway/engines/engine.ts';
+import type { Engine, Spoken } from '../../../src/gateway/engines/engine.ts';
 import { Replica } from '../../../src/gateway/policy/replica.ts';
 import { silentLogger } from '../../../src/observe/index.ts';
 
@@ -100,10 +100,11 @@ interface Setting {
   ) => Promise<string | null>;
 }
 
-function setting(template: Template): Setting {
+function setting(template: Template, reread: Spoken | null = null): Setting {
   const words = new Words();
   const rendered: ChatMessage[][] = [];
-  const engine: Pick<Engine, 'render'> = {
+  const engine: Pick<Engine, 'render' | 'reread'> = {
+    reread: async () => reread,
     render: async (_replica, request) => {
       rendered.push([...request.messages]);
       return Int32Array.from(words.ids(...template(request.messages, request.tools ?? [])));
@@ -117,7 +118,7 @@ function setting(template: Template): Setting {
       const calls = new AnsweredCalls();
       const prompt = Int32Array.from(words.ids(...template(asked, tools)));
       const completion = Int32Array.from(words.ids(...sampled));
-      calls.add('main', asked, tools, answer, { prompt, completion, ended });
+      calls.add('main', asked, tools, answer, { prompt, completion, ended, readByEngine: true });
       const messages = [...asked, answer, ...tail];
       const parent = calls.before('main', messages, tools)!;
       await using replica = {
@@ -204,6 +205,24 @@ describe('only text will do', () => {
     expect(await promptOf(calling, ['x', '</s>'], [result])).toBe('x </s> tool a room </s> assistant');
   });
 
+  test('where the engine reads calls in another way than is done here', async () => {
+    const read = (given: string): Spoken => ({
+      content: 'I look',
+      reasoning: null,
+      tool_calls: [{ id: '', name: 'look', arguments: given }],
+    });
+    const sampled = ['x', '</s>'];
+    expect(
+      await setting(chatml, read('{}')).promptOf(calling, sampled, [result]),
+      'written anew',
+    ).not.toBeNull();
+    const { promptOf } = setting(chatml, read('{"at":1}'));
+    expect(await promptOf(calling, sampled, [result])).toBeNull();
+    expect(await promptOf({ role: 'assistant', content: 'Done' }, sampled, [result])).toBeNull();
+    const none = setting(chatml, { content: 'I look <call>', reasoning: null, tool_calls: [] });
+    expect(await none.promptOf(calling, sampled, [result])).toBeNull();
+  });
+
   test.each<[string, ChatMessage[]]>([
     ['an image', [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:,' } }] }]],
     [
@@ -222,7 +241,12 @@ describe('only text will do', () => {
 });
 
 describe('the answer that a request goes on from', () => {
-  const ids = (at: number) => ({ prompt: Int32Array.of(at), completion: Int32Array.of(at), ended: true });
+  const ids = (at: number) => ({
+    prompt: Int32Array.of(at),
+    completion: Int32Array.of(at),
+    ended: true,
+    readByEngine: true,
+  });
   const said = (content: string): AssistantMessage => ({ role: 'assistant', content });
   const user = (content: string): ChatMessage => ({ role: 'user', content });
 

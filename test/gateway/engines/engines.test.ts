@@ -22,6 +22,7 @@ function fromIds(engine: Engine, ids: readonly number[]): Engine {
     continuesFromIds: engine.continuesFromIds,
     countTokens: engine.countTokens.bind(engine),
     render: engine.render.bind(engine),
+    reread: engine.reread.bind(engine),
     complete: (replica, request, signal) =>
       engine.complete(replica, { ...request, prompt_token_ids: Int32Array.from(ids) }, signal),
   };
