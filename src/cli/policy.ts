@@ -1,6 +1,6 @@
 import { Command, Option } from 'commander';
 import { createLogger } from '../observe/index.ts';
-import { loadScripts, startScriptedPolicy, type TemplateName } from '../policy/index.ts';
+import { loadScripts, startScriptedPolicy, type CallFormat, type TemplateName } from '../policy/index.ts';
 import { integer, settingsOf, wholeNumber, withSettings } from './options.ts';
 import { aborted, listenForShutdown } from './shutdown.ts';
 
@@ -10,6 +10,7 @@ interface PolicyFlags extends Record<string, unknown> {
   readonly host: string;
   readonly engine: 'vllm' | 'sglang';
   readonly template: TemplateName;
+  readonly callFormat: CallFormat;
   readonly seed?: number;
   readonly latencyMs: number;
   readonly tokenMs: number;
@@ -34,6 +35,11 @@ export function policyCommand(): Command {
     .addOption(
       new Option('--template <name>', 'chat template').choices(['plain', 'hostile']).default('plain'),
     )
+    .addOption(
+      new Option('--call-format <name>', 'how it writes tool calls')
+        .choices(['line', 'hermes'])
+        .default('line'),
+    )
     .option('--seed <n>', 'makes what it samples repeatable', integer)
     .option('--latency-ms <n>', 'before an answer begins', wholeNumber(0), 0)
     .option('--token-ms <n>', 'for each sampled token', wholeNumber(0), 0)
@@ -55,6 +61,7 @@ export function policyCommand(): Command {
         host: flags.host,
         engine: flags.engine,
         template: flags.template,
+        callFormat: flags.callFormat,
         latencyMs: flags.latencyMs,
         tokenMs: flags.tokenMs,
         maxModelLen: flags.maxModelLen,

@@ -13,6 +13,12 @@ import type { TurnMemory } from './turn-memory.ts';
  */
 export type TemplateName = 'plain' | 'hostile';
 
+/**
+ * How calls are written between their markers: the name on a `line` of its own and the arguments as they stand behind it, or
+ * one JSON object with both (`hermes`), as many models do.
+ */
+export type CallFormat = 'line' | 'hermes';
+
 /** A piece of a rendered turn: plain text, or a special token. */
 export type TurnPart = string | number;
 
@@ -30,12 +36,17 @@ const special = {
   callEnd: specialId('</tool_call>'),
 };
 
+function callText({ name, arguments: given }: TurnContent['calls'][number], format: CallFormat): string {
+  if (format === 'line') return `${name}\n${given}`;
+  return `\n{"name": ${pythonDumps(name)}, "arguments": ${given === '' ? '{}' : given}}\n`;
+}
+
 /** An assistant turn as the policy writes it, its end token not included. */
-export function turnParts(turn: TurnContent): TurnPart[] {
+export function turnParts(turn: TurnContent, format: CallFormat): TurnPart[] {
   const parts: TurnPart[] = [];
   if (turn.reasoning !== '') parts.push(special.think, turn.reasoning, special.thinkEnd);
   if (turn.content !== '') parts.push(turn.content);
-  for (const call of turn.calls) parts.push(special.call, `${call.name}\n${call.arguments}`, special.callEnd);
+  for (const call of turn.calls) parts.push(special.call, callText(call, format), special.callEnd);
   return parts;
 }
 
@@ -116,8 +127,17 @@ You may call one or more functions to help with the user's request. Their signat
 `;
 const toolsInstruction = `
 For each call write the function's name, a line break and its arguments as a JSON object between tool_call tags.`;
+const hermesInstruction = `
+For each call write a JSON object with the function's name and its arguments between tool_call tags:
+`;
+const hermesExample = '\n{"name": <function-name>, "arguments": <args-json-object>}\n';
 
-function renderSystem(prompt: Prompt, system: string, tools: readonly RequestTool[]): void {
+function renderSystem(
+  prompt: Prompt,
+  system: string,
+  tools: readonly RequestTool[],
+  format: CallFormat,
+): void {
   if (system === '' && tools.length === 0) return;
   prompt.special('<|im_start|>').text('system\n');
   if (system !== '') prompt.text(system);
@@ -125,7 +145,9 @@ function renderSystem(prompt: Prompt, system: string, tools: readonly RequestToo
     if (system !== '') prompt.text('\n\n');
     prompt.text(toolsIntroduction).special('<tools>');
     for (const tool of tools) prompt.text(`\n${pythonDumps(tool)}`);
-    prompt.text('\n').special('</tools>').text(toolsInstruction);
+    prompt.text('\n').special('</tools>');
+    if (format === 'line') prompt.text(toolsInstruction);
+    else prompt.text(hermesInstruction).special('<tool_call>').text(hermesExample).special('</tool_call>');
   }
   prompt.special('<|im_end|>').text('\n');
 }
@@ -149,6 +171,7 @@ function hostileTurn(turn: TurnContent, keepThinking: boolean): TurnContent {
 export interface RenderOptions {
   readonly template: TemplateName;
   readonly memory: TurnMemory;
+  readonly callFormat: CallFormat;
   /** Default: true. */
   readonly addGenerationPrompt?: boolean;
 }
@@ -165,7 +188,7 @@ export function renderPrompt(
     message?.role === 'system' || message?.role === 'developer';
   const [first] = messages;
   const leading = first !== undefined && isSystem(first);
-  renderSystem(prompt, leading ? messageText(first) : '', tools);
+  renderSystem(prompt, leading ? messageText(first) : '', tools, options.callFormat);
 
   const lastUser = messages.findLastIndex((message) => message.role === 'user');
   messages.forEach((message, index) => {
@@ -189,7 +212,7 @@ export function renderPrompt(
       prompt.special('<|im_start|>').text('tool\n').special('<tool_response>').text(messageText(message));
       prompt.special('</tool_response>').special('<|im_end|>').text('\n');
     } else if (message.role === 'assistant') {
-      renderAssistant(prompt, message, options.memory, hostile ? index > lastUser : null);
+      renderAssistant(prompt, message, options, hostile ? index > lastUser : null);
     } else {
       throw badRequest('Unexpected message role.');
     }
@@ -213,7 +236,7 @@ function recall(
 function renderAssistant(
   prompt: Prompt,
   message: RequestMessage,
-  memory: TurnMemory,
+  { memory, callFormat }: RenderOptions,
   keepThinking: boolean | null,
 ): void {
   const turn = turnOf(message);
@@ -225,7 +248,7 @@ function renderAssistant(
     if (sampled.at(-1) !== endOfTurn) prompt.tokens([endOfTurn]);
   } else {
     const rendered = keepThinking === null ? turn : hostileTurn(turn, keepThinking);
-    for (const part of turnParts(rendered)) {
+    for (const part of turnParts(rendered, callFormat)) {
       if (typeof part === 'number') prompt.tokens([part]);
       else prompt.text(part);
     }

@@ -1,4 +1,5 @@
 import type { TurnContent } from './chat-template.ts';
+import { pythonDumps, pythonLoads, type PythonValue } from './python-json.ts';
 import { specialId, specialText } from './special-tokens.ts';
 import { asciiText, isSpecial, tokenBytes } from './tokenizer.ts';
 import { completeLength, decodeBytes } from './wtf8.ts';
@@ -24,21 +25,54 @@ const thinkEnd = specialId('</think>');
 const call = specialId('<tool_call>');
 const callEnd = specialId('</tool_call>');
 
-type Mode = 'content' | 'reasoning' | 'name' | 'arguments';
+type Mode = 'content' | 'reasoning' | 'name' | 'arguments' | 'json';
+
+interface ReadCall {
+  readonly name: string;
+  arguments: string;
+  closed: boolean;
+}
+
+/** How a call in JSON begins, up to where its arguments do. */
+const jsonHead = /^\s*\{\s*"name":\s*("(?:[^"\\]|\\.)*"),\s*"arguments":\s*/;
+
+/** Without what may be the end of the call, not of its arguments. */
+function withoutEnd(text: string): string {
+  let end = text.length;
+  while (end > 0 && /[\s}]/.test(text[end - 1] ?? '')) end -= 1;
+  return text.slice(0, end);
+}
+
+/** What an engine's parser makes of a call in JSON: its arguments are parsed and dumped again. Null when it is none. */
+function parsedCall(body: string): { name: string; arguments: string } | null {
+  try {
+    const call = pythonLoads(body);
+    if (!(call instanceof Map)) return null;
+    const name: unknown = call.get('name');
+    const given = (call as ReadonlyMap<string, PythonValue>).get('arguments');
+    return typeof name === 'string' && given !== undefined ? { name, arguments: pythonDumps(given) } : null;
+  } catch {
+    return null;
+  }
+}
 
 /**
  * Turns sampled ids into a message, token by token. Bytes of a character that is not whole yet are held back, so no
- * delta ever carries half a character. Without tools the call markup is text, as in an engine without a tool parser.
+ * delta ever carries half a character. Without tools the call markup is text, as in an engine without a tool parser. Calls
+ * are read in both formats that the policy writes.
  */
 export class CompletionParser implements TurnReader {
   readonly #tools: boolean;
   #mode: Mode = 'content';
   #held: Uint8Array = new Uint8Array(0);
-  #name = '';
+  /** The text of the call so far: its name, or all of a call in JSON. */
+  #body = '';
   #reasoning = '';
   #content = '';
   #whole = '';
-  readonly #calls: { name: string; arguments: string; closed: boolean }[] = [];
+  readonly #calls: ReadCall[] = [];
+  /** Those of a whole answer, which an engine parses anew; null: one of them could not be read. */
+  #parsed: { name: string; arguments: string }[] | null = [];
 
   constructor(tools: boolean) {
     this.#tools = tools;
@@ -68,20 +102,29 @@ export class CompletionParser implements TurnReader {
     }
     if (id === call && this.#mode === 'content') {
       this.#mode = 'name';
-      this.#name = '';
+      this.#body = '';
     } else if (id === callEnd && this.#mode !== 'content' && this.#mode !== 'reasoning') {
-      const opened = this.#mode === 'name' ? this.#open() : [];
-      const current = this.#calls.at(-1);
-      if (current !== undefined) current.closed = true;
+      const deltas = this.#close();
       this.#mode = 'content';
-      return opened;
+      return deltas;
     }
     return [];
   }
 
-  #open(): Delta[] {
-    this.#calls.push({ name: this.#name, arguments: '', closed: false });
-    return [{ kind: 'call', index: this.#calls.length - 1, name: this.#name }];
+  #close(): Delta[] {
+    const deltas =
+      this.#mode === 'name' ? this.#open(this.#body) : this.#mode === 'json' ? this.#json(true) : [];
+    const current = this.#calls.at(-1);
+    const read = this.#mode === 'json' ? parsedCall(this.#body) : current;
+    if (read === null || read === undefined) this.#parsed = null;
+    else this.#parsed?.push(read);
+    if (current !== undefined) current.closed = true;
+    return deltas;
+  }
+
+  #open(name: string): Delta[] {
+    this.#calls.push({ name, arguments: '', closed: false });
+    return [{ kind: 'call', index: this.#calls.length - 1, name }];
   }
 
   #bytes(bytes: Uint8Array, all: boolean): Delta[] {
@@ -103,38 +146,57 @@ export class CompletionParser implements TurnReader {
       this.#content += text;
       return [{ kind: 'content', text }];
     }
-    return this.#callText(text);
+    if (this.#mode === 'arguments') return this.#argue(text);
+    this.#body += text;
+    if (this.#mode === 'name' && /^\s*(?:\{|\n)/.test(this.#body)) this.#mode = 'json';
+    return this.#mode === 'json' ? this.#json(false) : this.#line();
   }
 
-  #callText(text: string): Delta[] {
-    const deltas: Delta[] = [];
-    let rest = text;
-    if (this.#mode === 'name') {
-      const end = text.indexOf('\n');
-      this.#name += end < 0 ? text : text.slice(0, end);
-      if (end < 0) return [];
-      rest = text.slice(end + 1);
-      deltas.push(...this.#open());
-      this.#mode = 'arguments';
-    }
+  /** A name that ends with its line. */
+  #line(): Delta[] {
+    const end = this.#body.indexOf('\n');
+    if (end < 0) return [];
+    this.#mode = 'arguments';
+    return [...this.#open(this.#body.slice(0, end)), ...this.#argue(this.#body.slice(end + 1))];
+  }
+
+  /** What is new of a call in JSON: not the bracket that ends it. */
+  #json(closed: boolean): Delta[] {
+    const head = jsonHead.exec(this.#body);
+    if (head === null) return [];
+    const last = this.#calls.at(-1);
+    const opened = last === undefined || last.closed ? this.#open(JSON.parse(head[1] ?? '') as string) : [];
+    const behind = this.#body.slice(head[0].length);
+    const given = closed ? behind.trimEnd().replace(/\s*\}$/, '') : withoutEnd(behind);
+    return [...opened, ...this.#argue(given.slice(this.#calls.at(-1)?.arguments.length ?? 0))];
+  }
+
+  #argue(text: string): Delta[] {
     const index = this.#calls.length - 1;
     const current = this.#calls[index];
-    if (current !== undefined && rest !== '') {
-      current.arguments += rest;
-      deltas.push({ kind: 'arguments', index, text: rest });
-    }
-    return deltas;
+    if (current === undefined || text === '') return [];
+    current.arguments += text;
+    return [{ kind: 'arguments', index, text }];
+  }
+
+  get #unreadable(): boolean {
+    return this.#parsed === null || (this.#mode !== 'content' && this.#mode !== 'reasoning');
   }
 
   /**
-   * The message of a whole answer. A call that was not closed is no call: everything outside the thinking is then
-   * text, markup included, as engines that parse the finished text give it.
+   * The message of a whole answer. A call that was not closed, or cannot be read, is no call: everything outside the
+   * thinking is then text, markup included, as engines that parse the finished text give it.
    */
   message(): TurnContent {
     this.flush();
-    const open = this.#mode === 'name' || this.#mode === 'arguments';
-    if (open) return { reasoning: this.#reasoning, content: this.#whole, calls: [] };
-    return { ...this.streamed() };
+    if (this.#unreadable) return { reasoning: this.#reasoning, content: this.#whole, calls: [] };
+    return { reasoning: this.#reasoning, content: this.#content, calls: this.#parsed ?? [] };
+  }
+
+  /** As `message`, with arguments as they were written. */
+  written(): TurnContent {
+    const message = this.message();
+    return this.#unreadable ? message : this.streamed();
   }
 
   /** The message a client puts together from the deltas: a call that was not closed stays a call. */

@@ -2,7 +2,13 @@ import type { LogprobsMode } from '../contracts/index.ts';
 import { answerChoice, newAnswer, type Answer } from './answer.ts';
 import { finishReason } from './answer-json.ts';
 import type { ChatRequestBody, RequestToolChoice } from './chat-request.ts';
-import { renderPrompt, turnKey, type TemplateName, type TurnContent } from './chat-template.ts';
+import {
+  renderPrompt,
+  turnKey,
+  type CallFormat,
+  type TemplateName,
+  type TurnContent,
+} from './chat-template.ts';
 import type { WeightedWriting } from './distribution.ts';
 import type { Fault } from './faults.ts';
 import { CompletionParser } from './completion-parser.ts';
@@ -30,6 +36,7 @@ export interface CompletionSettings {
   readonly model: string;
   readonly scripts: readonly Script[];
   readonly template: TemplateName;
+  readonly callFormat: CallFormat;
   readonly maxModelLen: number;
   readonly logprobsMode: Extract<LogprobsMode, 'processed' | 'raw'>;
   readonly splitRate: number;
@@ -90,9 +97,9 @@ function allowed(
   return left;
 }
 
-function writingsOf(options: readonly TurnOption[]): WeightedWriting[] {
+function writingsOf(options: readonly TurnOption[], format: CallFormat): WeightedWriting[] {
   return options.flatMap(({ weight, turn }, option) => {
-    const writings = turnWritings(turn);
+    const writings = turnWritings(turn, format);
     return writings.map((parts) => ({ parts, option, weight: weight / writings.length }));
   });
 }
@@ -128,7 +135,7 @@ function maxTokensOf(
 function readBack(ids: readonly number[], hasTools: boolean): TurnContent {
   const parser = new CompletionParser(hasTools);
   for (const id of ids) parser.push(id);
-  return parser.message();
+  return parser.written();
 }
 
 /** Samples the answers to requests of every route. */
@@ -160,16 +167,17 @@ export class Completions {
     faults: readonly Fault[],
     requestId: string | undefined,
   ): Answer {
-    const { template, memory, maxModelLen, splitRate, logprobsMode, model, engine } = this.#settings;
+    const { template, callFormat, memory, maxModelLen, splitRate, logprobsMode, model, engine } =
+      this.#settings;
     const tools = request.tool_choice === 'none' ? [] : (request.tools ?? []);
     const prompt =
       rawCall === undefined
-        ? renderPrompt(request.messages, request.tools ?? [], { template, memory })
+        ? renderPrompt(request.messages, request.tools ?? [], { template, callFormat, memory })
         : { ids: rawCall.promptIds, prefix: prefixOf(rawCall.promptIds) };
     const maxTokens = maxTokensOf(request, prompt.ids.length, maxModelLen, engine);
     const state = stateOf(request, this.#settings.scripts);
     const options = allowed(state.options, request.tool_choice);
-    const writings = writingsOf(options);
+    const writings = writingsOf(options, callFormat);
     const settings = samplingOf(request);
     const stop = typeof request.stop === 'string' ? [request.stop] : (request.stop ?? []);
     const raw = logprobsMode === 'raw';

@@ -1,4 +1,4 @@
-export type { TemplateName } from './chat-template.ts';
+export type { CallFormat, TemplateName } from './chat-template.ts';
 export type { FaultInput } from './faults.ts';
 export type { SampledCall } from './sample-log.ts';
 export { loadScripts, parseScripts, ScriptFileError } from './script-file.ts';

@@ -1,5 +1,5 @@
 import { messageText, type RequestMessage } from './chat-request.ts';
-import { turnParts, type TurnContent, type TurnPart } from './chat-template.ts';
+import { turnParts, type CallFormat, type TurnContent, type TurnPart } from './chat-template.ts';
 import { CompletionParser } from './completion-parser.ts';
 import { pythonDumps, pythonLoads, type PythonValue, PythonNumber } from './python-json.ts';
 import { splitSpecials } from './special-tokens.ts';
@@ -100,10 +100,10 @@ function rawSays(text: string, said: TurnContent): boolean {
 }
 
 /** Every way a turn can be written, one for each combination of its wordings. */
-export function turnWritings(turn: FilledTurn): readonly TurnPart[][] {
+export function turnWritings(turn: FilledTurn, format: CallFormat): readonly TurnPart[][] {
   if (turn.kind === 'raw') return [splitSpecials(turn.text)];
   return turn.thinkings.flatMap((reasoning) =>
-    turn.texts.map((content) => turnParts({ reasoning, content, calls: turn.calls })),
+    turn.texts.map((content) => turnParts({ reasoning, content, calls: turn.calls }, format)),
   );
 }
 

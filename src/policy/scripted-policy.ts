@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { silentLogger, type Logger } from '../observe/index.ts';
 import { answerSampled, chatWire, type ChatRouteOptions } from './chat-route.ts';
 import { parseDetokenizeRequest, parseTokenizeRequest } from './chat-request.ts';
-import { renderPrompt, type TemplateName } from './chat-template.ts';
+import { renderPrompt, type CallFormat, type RenderOptions, type TemplateName } from './chat-template.ts';
 import { completionWire } from './completion-route.ts';
 import { Completions } from './completions.ts';
 import { FaultQueue, type FaultInput } from './faults.ts';
@@ -23,6 +23,8 @@ export interface ScriptedPolicyOptions {
   readonly engine?: 'vllm' | 'sglang';
   /** Default: `plain`. */
   readonly template?: TemplateName;
+  /** How it writes calls, and its template shows them. Default: `line`. */
+  readonly callFormat?: CallFormat;
   /** Default: a free port. */
   readonly port?: number;
   /** Default: `127.0.0.1`. */
@@ -77,7 +79,7 @@ const digest = (text: string): Buffer => createHash('sha256').update(text).diges
 
 class Routes {
   readonly #options: ChatRouteOptions;
-  readonly #template: { readonly template: TemplateName; readonly memory: TurnMemory };
+  readonly #template: RenderOptions;
   readonly #maxModelLen: number;
   readonly #apiKey: string | undefined;
   /** null: the wire is vLLM's. */
@@ -86,7 +88,7 @@ class Routes {
 
   constructor(
     options: ChatRouteOptions,
-    template: { readonly template: TemplateName; readonly memory: TurnMemory },
+    template: RenderOptions,
     maxModelLen: number,
     apiKey: string | undefined,
     sglang: SglangRoutes | null,
@@ -239,6 +241,7 @@ export async function startScriptedPolicy(options: ScriptedPolicyOptions): Promi
   const seed = options.seed ?? randomInt(2 ** 31);
   const maxModelLen = options.maxModelLen ?? 32_768;
   const template = options.template ?? 'plain';
+  const callFormat = options.callFormat ?? 'line';
   const memory = new TurnMemory(options.memoryTurns ?? 20_000);
   const samples = openLog(options);
   const faults = new FaultQueue();
@@ -249,6 +252,7 @@ export async function startScriptedPolicy(options: ScriptedPolicyOptions): Promi
     model,
     scripts: options.scripts,
     template,
+    callFormat,
     maxModelLen,
     logprobsMode: options.logprobsMode ?? 'processed',
     splitRate: options.splitRate ?? 0.01,
@@ -259,7 +263,7 @@ export async function startScriptedPolicy(options: ScriptedPolicyOptions): Promi
   const { latencyMs = 0, tokenMs = 0 } = options;
   const chat = { completions, faults, model, latencyMs, tokenMs };
   const sglang = engine === 'sglang' ? new SglangRoutes(chat) : null;
-  const routes = new Routes(chat, { template, memory }, maxModelLen, options.apiKey, sglang);
+  const routes = new Routes(chat, { template, callFormat, memory }, maxModelLen, options.apiKey, sglang);
   const log = options.log ?? silentLogger;
   const server = createServer(
     (request, response) => void respond(routes, sglang !== null, log, request, response),

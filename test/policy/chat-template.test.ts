@@ -17,7 +17,7 @@ function assistant(content: string, reasoning = '', text?: string): RequestMessa
 }
 
 const render = (messages: RequestMessage[], template: 'plain' | 'hostile', memory = new TurnMemory(10)) =>
-  renderPrompt(messages, [], { template, memory });
+  renderPrompt(messages, [], { template, memory, callFormat: 'line' });
 
 const textOf = (messages: RequestMessage[], template: 'plain' | 'hostile'): string =>
   decodeTokens(render(messages, template).ids);
@@ -40,7 +40,7 @@ describe('the plain template', () => {
           expect([...prompt.ids.slice(0, before.length)]).toEqual(before);
           const content = turnOf(assistant(turn.content, turn.reasoning, turn.text));
           const answer = generate({
-            writings: [{ weight: 1, parts: turnParts(content), option: 0 }],
+            writings: [{ weight: 1, parts: turnParts(content, 'line'), option: 0 }],
             settings: {
               temperature: 1,
               topP: 1,
