@@ -6,8 +6,6 @@ import { createEpisodeProcessor } from '../src/episode/index.ts';
 import {
   createFlightRecorder,
   createGateway,
-  PolicyUnusableError,
-  probePolicy,
   traceDirectory,
   type FlightRecorder,
   type PolicyProbe,
@@ -25,26 +23,9 @@ import {
 } from '../src/queue/index.ts';
 import { createCreationGate, startControlListener } from '../src/queue/control/index.ts';
 import { concurrencyOf, partsOf, probeLanes } from './lanes.ts';
+import { admission, downLine, probePolicies } from './probe-policies.ts';
 import { startReaper } from './reaper.ts';
 import { makeRuntimeDirectory } from './runtime-directory.ts';
-
-/** The policy's answers cannot be trained on, and nobody said that this is fine. */
-export class UntrainablePolicyError extends Error {
-  /** `streaming`: its answers are to be streamed. */
-  constructor(url: string, probe: PolicyProbe, streaming: boolean) {
-    const missing = [
-      ...(probe.ids ? [] : ['token ids']),
-      ...(probe.prompt_ids ? [] : ['prompt token ids']),
-      ...(probe.logprobs ? [] : ['logprobs']),
-      ...(streaming && !probe.streaming_ids ? ['token ids while it streams'] : []),
-    ];
-    super(
-      `the policy at ${url} returns no ${missing.join(', no ')}: nothing it samples could be trained on. ` +
-        `Missing: ${probe.missing_flags.join(' ') || 'unknown'}. --allow-untrainable runs it all the same.`,
-    );
-    this.name = 'UntrainablePolicyError';
-  }
-}
 
 export interface WorkerOptions {
   readonly settings: Settings;
@@ -91,6 +72,8 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
       await control.policy.resumed(held).catch(() => options.signal?.throwIfAborted());
     }
     const policy = await probePolicies(options);
+    const down = downLine(policy);
+    if (down !== null) log.warn({ replicas: policy.down }, down);
     const gate =
       settings.fleet.apiKey === null
         ? undefined
@@ -115,6 +98,8 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
           replicas: {
             callsAtOnce: settings.policy.replicaCalls ?? undefined,
             first: randomInt(settings.policy.urls.length),
+            down: policy.down,
+            admit: admission(policy, options),
           },
         },
         policyState: control.policy,
@@ -226,44 +211,4 @@ function callFormatOf(settings: Settings, policy: PolicyProbe, log: Logger): Cal
     );
   }
   return policy.call_format;
-}
-
-/** Asks every replica what it is: all must serve the model, and all must return ids and logprobs. Gives the first's answers. */
-export async function probePolicies(
-  options: Pick<WorkerOptions, 'settings' | 'allowUntrainable' | 'signal'>,
-): Promise<PolicyProbe> {
-  const { urls, apiKey, model, streaming } = options.settings.policy;
-  const probes = await Promise.all(
-    urls.map(async (url) => {
-      const probe = await probePolicy({
-        url,
-        apiKey: apiKey ?? undefined,
-        model,
-        ...(options.signal === undefined ? {} : { signal: options.signal }),
-      });
-      // SGLang is never asked to stream.
-      const streams = streaming && probe.engine !== 'sglang';
-      const trainable = probe.ids && probe.prompt_ids && probe.logprobs && (!streams || probe.streaming_ids);
-      if (!trainable && options.allowUntrainable !== true) {
-        throw new UntrainablePolicyError(url, probe, streams);
-      }
-      return probe;
-    }),
-  );
-  const [first] = probes;
-  if (first === undefined) throw new NoPolicyError();
-  // An episode may move between replicas, and one engine speaks to all of them.
-  if (probes.some(({ engine }) => (engine === 'sglang') !== (first.engine === 'sglang'))) {
-    const kinds = probes.map(({ engine }, at) => `${urls[at]} is ${engine}`);
-    throw new PolicyUnusableError(`the replicas must be of one kind of server: ${kinds.join(', ')}`);
-  }
-  return first;
-}
-
-/** No policy was named. */
-export class NoPolicyError extends Error {
-  constructor() {
-    super('no policy was named: set ROLLPOOL_POLICY_URL or give --policy-url');
-    this.name = 'NoPolicyError';
-  }
 }

@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { Command, Option } from 'commander';
 import { join } from 'node:path';
 import { probeLanes } from '../../workers/lanes.ts';
-import { probePolicies } from '../../workers/worker.ts';
+import { downLine, probePolicies } from '../../workers/probe-policies.ts';
 import type { Lane } from '../contracts/index.ts';
 import { addTasks, describeAdded, planTasks, runIdOf, withTaskFlags, type TaskFlags } from './add-tasks.ts';
 import { createLogger } from '../observe/index.ts';
@@ -71,7 +71,8 @@ async function run(file: string, flags: RunFlags): Promise<void> {
     log: createLogger({ level: 'error' }),
   });
   const { settings } = fleet;
-  await probePolicies({ settings, allowUntrainable, signal: shutdown.graceful });
+  const down = downLine(await probePolicies({ settings, allowUntrainable, signal: shutdown.graceful }));
+  if (down !== null) tell(down);
   // Whether a worker serves the lane is no question here: the workers come after the episodes.
   await using context = await openQueue(settings, 'error');
   await (await probeLanes({ settings, log: context.log, signal: shutdown.graceful }))[Symbol.asyncDispose]();

@@ -54,9 +54,13 @@ const tool = {
 
 /** A policy that cannot be used as it is; the message is one line for people. */
 export class PolicyUnusableError extends Error {
-  constructor(message: string, options?: { cause?: unknown }) {
+  /** It does not answer, or only with failures of its own: it may yet come up. */
+  readonly down: boolean;
+
+  constructor(message: string, options: { cause?: unknown; down?: boolean } = {}) {
     super(message, options);
     this.name = 'PolicyUnusableError';
+    this.down = options.down ?? false;
   }
 }
 
@@ -160,6 +164,7 @@ async function capture(prober: Prober, sglang: boolean): Promise<Captured> {
   if (reply.status !== 200) {
     throw new PolicyUnusableError(
       `the policy refused a plain call: HTTP ${reply.status}: ${errorMessage(reply.text)}`,
+      { down: reply.status >= 500 },
     );
   }
   const body = parseLenientJson(reply.text);
@@ -233,6 +238,7 @@ export async function probePolicy(target: ProbeTarget): Promise<PolicyProbe> {
     if (list.status !== 200) {
       throw new PolicyUnusableError(
         `the policy at ${replica.name} has no model list (HTTP ${list.status}): is it an OpenAI-compatible server?`,
+        { down: list.status >= 500 },
       );
     }
     const { data = [] } = JSON.parse(list.text) as { data?: { id: string; owned_by?: unknown }[] };
@@ -265,9 +271,14 @@ export async function probePolicy(target: ProbeTarget): Promise<PolicyProbe> {
     };
     return { ...found, missing_flags: missingFlags(found) };
   } catch (error) {
+    const name = `the policy at ${replica.name}`;
+    if (error instanceof DOMException && error.name === 'TimeoutError') {
+      throw new PolicyUnusableError(`${name} does not answer in time`, { cause: error, down: true });
+    }
     if (!(error instanceof EngineError)) throw error;
-    throw new PolicyUnusableError(`the policy at ${replica.name} cannot be used: ${error.message}`, {
+    throw new PolicyUnusableError(`${name} cannot be used: ${error.message}`, {
       cause: error,
+      down: error.fault === 'unreachable' || error.fault === 'busy',
     });
   } finally {
     await replica.close();

@@ -54,6 +54,12 @@ export class ReplicaHealth {
     return this.#condition;
   }
 
+  /** It did not answer before any call was made. Nobody is told: whoever found that has said it. */
+  beginsDead(): void {
+    this.#condition = 'dead';
+    if (!this.#watching) void this.#watch();
+  }
+
   /** A call was answered, were it by a refusal of the request. */
   answered(): void {
     this.#strikes = 0;

@@ -2,6 +2,7 @@ import type { Logger } from '../../observe/index.ts';
 import { EngineError } from '../engines/engine-error.ts';
 import { CallSlots } from './call-slots.ts';
 import { EngineLoad } from './engine-load.ts';
+import { latecomer } from './latecomer.ts';
 import { isHealthy, ReplicaHealth, type ReplicaCondition } from './replica-health.ts';
 import { Replica } from './replica.ts';
 
@@ -14,6 +15,13 @@ export interface ReplicaOptions {
   readonly silenceMs?: number;
   /** Milliseconds such a question may take. Default: 5 s. */
   readonly checkMs?: number;
+  /** URLs that did not answer at the start: dead, until `admit` takes them. Default: none. */
+  readonly down?: readonly string[];
+  /**
+   * Asked once before a replica that was down at the start gets its first call: null when it is what the others are, else
+   * why it is not used. Rejects while it does not answer. Default: all are taken.
+   */
+  readonly admit?: (url: string, signal: AbortSignal) => Promise<string | null>;
 }
 
 /** Questions in a row that a silent replica leaves open before it counts as dead. */
@@ -59,7 +67,7 @@ export class ReplicaSet {
     mayBeSilent: () => boolean = () => false,
   ) {
     if (urls.length === 0) throw new Error('the policy needs at least one URL');
-    const { callsAtOnce = Infinity, first = 0, silenceMs = 15_000, checkMs = 5_000 } = options;
+    const { callsAtOnce = Infinity, first = 0, silenceMs = 15_000, checkMs = 5_000, down = [] } = options;
     const begin = first % urls.length;
     this.#log = log;
     this.#mayBeSilent = mayBeSilent;
@@ -67,11 +75,12 @@ export class ReplicaSet {
     this.#checkMs = checkMs;
     this.#servers = [...urls.slice(begin), ...urls.slice(0, begin)].map((url) => {
       const replica = new Replica(url, apiKey);
+      const asked = (signal: AbortSignal): Promise<boolean> => isHealthy(replica, checkMs, signal);
       return {
         replica,
         slots: new CallSlots(callsAtOnce),
         health: new ReplicaHealth(
-          (signal) => isHealthy(replica, checkMs, signal),
+          down.includes(url) ? latecomer(replica, url, checkMs, options.admit, log) : asked,
           this.#closing.signal,
           (now) => this.#changed(replica, now),
         ),
@@ -81,6 +90,9 @@ export class ReplicaSet {
         asking: false,
       };
     });
+    for (const [at, { health }] of this.#servers.entries()) {
+      if (down.includes(urls[(begin + at) % urls.length]!)) health.beginsDead();
+    }
     this.#timer = setInterval(() => this.#askTheSilent(), silenceMs / 3).unref();
   }
 
