@@ -5,7 +5,7 @@ import type { CallRecord } from '../../src/contracts/index.ts';
 import { decodeTokens, startScriptedPolicy, type ScriptedPolicy } from '../../src/policy/index.ts';
 import { buildSequences } from '../../src/trajectory/index.ts';
 import { until } from '../support/wait.ts';
-import { FakeVllm, fault, hang, sample } from './support/fake-vllm.ts';
+import { FakeVllm, hang, sample } from './support/fake-vllm.ts';
 import { openGateway } from './support/open-gateway.ts';
 import { cliPath, runCli } from './support/run-cli.ts';
 
@@ -71,97 +71,8 @@ describe.skipIf(cliPath() === null)('the real CLI over its Unix socket', () => {
     expect(grades(records)).toEqual(['exact']);
   });
 
-  test('parallel calls, a bad JSON call and an answer that only thinks: the run ends well, and every token is true', async () => {
-    await using policy = await startScriptedPolicy({
-      scripts: [
-        {
-          match: 'try',
-          turns: [
-            {
-              tool_calls: [
-                { name: 'Bash', arguments: { command: 'sleep 0.2; echo first' } },
-                { name: 'Bash', arguments: { command: 'echo second' } },
-              ],
-            },
-            { tool_calls: [{ name: 'Bash', arguments: '{"command": "echo' }] },
-            // Dropped from the history by the CLI, which nudges once: the script is here again.
-            { thinking: 'Nothing to say.' },
-          ],
-        },
-      ],
-      model: 'policy',
-    });
-    await using opened = await openGateway(policy.url, { unixSocket: true });
-    await using run = await runCli(opened.session, 'Please try.');
-    const { code, events, stderr } = await run.ended;
-    expect(code, stderr).toBe(0);
-    expect(events.at(-1)).toMatchObject({ is_error: false, result: '' });
-    const records = await opened.session.finish();
-    expect(records.map(({ fate }) => fate)).toEqual(Array(4).fill('delivered'));
-    expectTheSamplesOf(policy, records);
-    // The bad call had to be replaced upstream, and the CLI rewrote its history over the empty answer.
-    expect(new Set(grades(records))).toEqual(new Set(['forked']));
-    const answered = records.flatMap(({ new_messages }) =>
-      new_messages.filter(({ role }) => role === 'tool'),
-    );
-    // The CLI sends results in the order in which they were there.
-    expect(answered.map((message) => (message.content as string).split(' ')[0])).toEqual([
-      'second',
-      'first',
-      'Error:',
-    ]);
-  });
-
-  test('under a template that rewrites history nothing fails, and the grades say so', async () => {
-    await using policy = await startScriptedPolicy({
-      scripts: [
-        {
-          match: 'look',
-          turns: [
-            { thinking: 'Let me see.', tool_calls: [{ name: 'Bash', arguments: '{"command":"ls"}' }] },
-            { text: 'Seen.' },
-          ],
-        },
-      ],
-      model: 'policy',
-      template: 'hostile',
-    });
-    await using opened = await openGateway(policy.url, { unixSocket: true });
-    await using run = await runCli(opened.session, 'Please look.');
-    expect((await run.ended).events.at(-1)).toMatchObject({ is_error: false, result: 'Seen.' });
-    const records = await opened.session.finish();
-    expectTheSamplesOf(policy, records);
-    expect(buildSequences(records).sequences.flatMap(({ certificate }) => certificate.reasons)).toEqual([]);
-  });
-
   const bash = sample({ tools: [{ name: 'Bash', arguments: '{"command":"true"}' }] });
   const inPlace = { systemInPlace: true };
-
-  test.each([
-    ['the turns are used up', { max_turns: 2 }, [bash], 'max_turns', 2],
-    ['the tokens are used up', { max_sampled_tokens: 6 }, [bash], 'max_tokens', 2],
-    [
-      'the prompt is too long',
-      {},
-      [
-        bash,
-        fault(400, "This model's maximum context length is 80 tokens and your request has 90 input tokens"),
-      ],
-      'context_overflow',
-      2,
-    ],
-  ] as const)('ends at once when %s', async (_name, limits, plays, budget, asked) => {
-    await using vllm = await FakeVllm.start(...plays);
-    await using opened = await openGateway(vllm.url, { unixSocket: true, limits, policy: inPlace });
-    await using run = await runCli(opened.session, 'go', { max_turns: 30 });
-    const { code, events } = await run.ended;
-    expect(code).toBe(1);
-    expect(events.at(-1)).toMatchObject({ is_error: true });
-    expect(events.filter(({ subtype }) => subtype === 'api_retry')).toEqual([]);
-    expect(opened.session.stats()).toMatchObject({ budget, failure: null });
-    expect(vllm.bodies).toHaveLength(asked);
-    if (budget === 'context_overflow') expect(events.at(-1)!['terminal_reason']).toBe('prompt_too_long');
-  });
 
   test('SIGKILLed in the middle of a call: the policy is told to stop, the call is recorded as aborted', async () => {
     await using vllm = await FakeVllm.start(bash, hang);
