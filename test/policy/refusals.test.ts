@@ -193,7 +193,8 @@ describe('a fault that was asked for', () => {
       const gone = fetch(`${policy.url}/v1/chat/completions`, {
         method: 'POST',
         body: JSON.stringify(captured),
-        signal: AbortSignal.timeout(100),
+        // Long enough for the call to have come: the next one is to meet the next fault.
+        signal: AbortSignal.timeout(500),
       }).then((response) => response.text());
       await expect(gone).rejects.toThrow();
     }
