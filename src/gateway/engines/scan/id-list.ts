@@ -1,8 +1,17 @@
 import { closeBracket, comma, skipSpace, space } from './json-bytes.ts';
 import { fourDigits } from './words.ts';
 
-/** Digits that an Int32Array holds whatever they are: no vocabulary is near them. */
+/** The largest id that an Int32Array holds. */
+const largestId = 0x7fffffff;
+/** Digits that an Int32Array holds whatever they are. No vocabulary needs more. */
 const digitsHeld = 9;
+
+/** An id of more digits than that; -1 where it is too large. */
+function longId(bytes: Uint8Array, start: number, end: number): number {
+  let id = 0;
+  for (let at = start; at < end && id <= largestId; at++) id = id * 10 + (bytes[at]! - 0x30);
+  return id > largestId ? -1 : id;
+}
 
 /** Ids out of the bytes, and where their list ends. */
 export interface ScannedIds {
@@ -15,7 +24,7 @@ let scratch = new Int32Array(2 ** 15);
 const scratchKept = 2 ** 18;
 
 /**
- * A list of ids whose bracket stands at `at`. null where it is anything but whole numbers below a billion, written in digits
+ * A list of ids whose bracket stands at `at`. null where it is anything but whole numbers from 0 to 2^31 - 1, written in digits
  * alone: what `1.0`, `1e3` or `-1` are is the parser's business.
  */
 export function scanIds(bytes: Uint8Array, at: number): ScannedIds | null {
@@ -36,7 +45,8 @@ export function scanIds(bytes: Uint8Array, at: number): ScannedIds | null {
       id = (Math.imul(id, 10) + digit) | 0;
     }
     const digits = at - start;
-    if (digits === 0 || digits > digitsHeld || (digits > 1 && bytes[start] === 0x30)) return null;
+    if (digits > digitsHeld) id = longId(bytes, start, at);
+    if (digits === 0 || id < 0 || (digits > 1 && bytes[start] === 0x30)) return null;
     if (count === list.length) {
       const longer = new Int32Array(count * 2);
       longer.set(list);
