@@ -55,13 +55,14 @@ export const cliScripts: readonly CliScript[] = [
     on: everywhere,
     turns: play(
       { text: 'Both.', tool_calls: [bash('sleep 0.2; echo first'), bash('echo second')] },
+      { tool_calls: [bash('sleep 0.2; echo 1 > a; echo third'), bash('echo 2 > b; echo fourth')] },
       { text: 'Done.' },
     ),
-    ends: { code: 0, num_turns: 3, says: 'Done.' },
-    calls: ['main tool_calls', 'main stop'],
+    ends: { code: 0, num_turns: 5, says: 'Done.' },
+    calls: ['main tool_calls', 'main tool_calls', 'main stop'],
     sequences: ['main exact'],
-    // In the order in which they came to their ends.
-    observed: ['second', 'first'],
+    // Commands that only read run at once and answer as they end; others run in order.
+    observed: ['second', 'first', 'third', 'fourth'],
   },
   {
     name: 'a subagent',
