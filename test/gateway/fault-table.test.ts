@@ -191,7 +191,7 @@ describe.each(modes)('an episode before a policy ($name)', ({ engine, streaming,
   });
 
   test('whose weights change in a pause that ends calls: sampled anew with the new ones', async () => {
-    await using policy = await policyOf(work, { engine, tokenMs: 30 });
+    await using policy = await policyOf(work, { engine, tokenMs: 60 });
     const policyState = new MovingState();
     await using opened = await openGateway(policy.url, { policy: policyOptions, gateway: { policyState } });
     const agent = new CliAgent(opened.session, undefined, { stream }).tell('Task');
@@ -208,9 +208,9 @@ describe.each(modes)('an episode before a policy ($name)', ({ engine, streaming,
     const heard = await first.catch(() => null);
     const { records, sequences } = await endOf(opened.session, policy);
     expect(cut).toBe(1);
-    if (streaming && stream) {
-      expect(heard).toBeNull();
-      expect(sequences).toEqual([]);
+    // Only an agent that has a part of the answer already cannot be given another.
+    if (heard === null) {
+      expect([streaming, stream, sequences]).toEqual([true, true, []]);
       return;
     }
     expect(records.at(-1)).toMatchObject({ fate: 'delivered', version_start: 2, version_end: 2 });

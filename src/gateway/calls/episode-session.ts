@@ -21,6 +21,7 @@ import { RecordedCall, type CallWatcher } from './recorded-call.ts';
 import { sessionStats } from './session-stats.ts';
 import { ToldAnswer } from './told-answer.ts';
 import { UnionClock } from './union-clock.ts';
+import { wholeIds } from './whole-ids.ts';
 
 /** The model calls of one attempt: budgets, recording, faults. Knows nothing of HTTP. */
 export class EpisodeSession {
@@ -216,11 +217,11 @@ export class EpisodeSession {
       sampled.tool_calls.map(({ id }) => id),
       record.promptTokens + record.completionTokens,
     );
-    const { prompt_token_ids: prompt, token_ids: completion, finish_reason, stop_sequence } = sampled;
-    if (this.#continues(request) && prompt !== null && completion !== null && sampled.reasons.length === 0) {
+    const { finish_reason, stop_sequence } = sampled;
+    const ids = this.#continues(request) ? wholeIds(sampled) : null;
+    if (ids !== null) {
       this.#answered.add(record.caller.agent_id, request.messages, request.tools, message, {
-        prompt,
-        completion,
+        ...ids,
         ended: stop_sequence === null && finish_reason !== 'length',
         readByEngine: call.promptIds === null,
       });

@@ -61,6 +61,22 @@ describe.each(modes)('certificates of what %s says', (_name, engine, streaming) 
     expect(sequences[0]!.certificate.reasons).toEqual(['bad_logprob', 'usage_mismatch']);
   });
 
+  test('are no ground to go on from: a prompt of ids never holds an answer whose ids are short', async () => {
+    await using policy = await policyOf(work, { engine });
+    await using opened = await openGateway(policy.url, {
+      policy: { engine, streaming, callFormat: 'hermes' },
+    });
+    const agent = new CliAgent(opened.session).tell('Task');
+    policy.fault({ kind: 'short_ids' });
+    await agent.turn();
+    await agent.turn();
+    const [first, second] = policy.samples();
+    const said = [...first!.prompt_token_ids, ...first!.token_ids];
+    expect(second!.prompt_token_ids.slice(0, said.length)).toEqual(said);
+    const { sequences } = await endOf(opened.session, policy);
+    expect(told(sequences)).toEqual(['main main: 0 1, untrainable']);
+  });
+
   test('say of one agent nothing that is true of another', async () => {
     await using policy = await policyOf(work, { engine });
     await using opened = await openGateway(policy.url, { policy: { engine, streaming } });
