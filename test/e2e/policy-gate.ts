@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { decodeTokens } from '../../src/policy/index.ts';
 
 type Mode =
   { readonly kind: 'open' } | { readonly kind: 'held' } | { readonly kind: 'failing'; readonly text: string };
@@ -23,6 +24,13 @@ export interface PolicyGate extends AsyncDisposable {
   fail(text?: string): void;
   /** Lets everything through, what waits too. */
   open(): void;
+}
+
+/** What a call for an answer says, ids as the text that they stand for; empty for any other request. */
+function saidIn(url: string, body: Buffer): string {
+  if (url.endsWith('/chat/completions')) return body.toString();
+  if (!url.endsWith('/completions')) return '';
+  return decodeTokens((JSON.parse(body.toString()) as { prompt: number[] }).prompt);
 }
 
 export async function openPolicyGate(policyUrl: string, mark = '"Bash"'): Promise<PolicyGate> {
@@ -54,9 +62,11 @@ export async function openPolicyGate(policyUrl: string, mark = '"Bash"'): Promis
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
     const body = Buffer.concat(chunks);
-    if (body.includes(mark)) {
+    const said = saidIn(request.url ?? '', body);
+    const isEpisodes = said.includes(mark);
+    if (isEpisodes) {
       seen += 1;
-      if (mode.kind === 'failing' && body.includes(mode.text)) {
+      if (mode.kind === 'failing' && said.includes(mode.text)) {
         response.writeHead(500, { 'content-type': 'application/json' });
         response.end('{"error":{"message":"out of order","type":"InternalServerError","code":500}}');
         return;
@@ -75,7 +85,7 @@ export async function openPolicyGate(policyUrl: string, mark = '"Bash"'): Promis
       }
     }
     await passOn(request, response, body);
-    if (body.includes(mark)) answered += 1;
+    if (isEpisodes) answered += 1;
   };
 
   const server = createServer((request, response) => {

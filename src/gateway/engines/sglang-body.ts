@@ -1,4 +1,5 @@
 import type { EngineRequest } from './engine.ts';
+import { idText } from './id-text.ts';
 import { isPrefilled, samplingFields, toolFields, vllmMessages } from './vllm-body.ts';
 
 interface WireMessage {
@@ -69,14 +70,9 @@ export function sglangChatBody(model: string, request: EngineRequest, rid: strin
  * The body of SGLang's `/generate` (facts: token capture 2): ids in, ids out. Special tokens stay in the text, because tool
  * calls are read out of it. `logprob_start_len` -1: of the sampled tokens only.
  */
-export function sglangGenerateBody(
-  promptIds: Int32Array,
-  request: EngineRequest,
-  rid: string,
-): Record<string, unknown> {
+export function sglangGenerateBody(promptIds: Int32Array, request: EngineRequest, rid: string): string {
   const { stop } = request;
-  return {
-    input_ids: Array.from(promptIds),
+  const rest = JSON.stringify({
     sampling_params: {
       max_new_tokens: request.max_tokens,
       ...samplingFields(request),
@@ -91,5 +87,6 @@ export function sglangGenerateBody(
     top_logprobs_num: 0,
     stream: false,
     rid,
-  };
+  });
+  return `{"input_ids":[${idText(promptIds)}],${rest.slice(1)}`;
 }

@@ -45,7 +45,7 @@ export class SglangEngine implements Engine {
     const promptIds = request.prompt_token_ids;
     if (promptIds !== undefined && this.#callFormat !== null) {
       const format = this.#callFormat;
-      const body = JSON.stringify(sglangGenerateBody(promptIds, request, rid));
+      const body = sglangGenerateBody(promptIds, request, rid);
       return this.#ask(replica, '/generate', body, rid, signal, (answer) =>
         sglangGenerateAnswer(answer, request, promptIds, format),
       );

@@ -48,7 +48,7 @@ describe('what SGLang is asked', () => {
   });
 
   test('/generate: ids, no text of the prompt, special tokens kept', () => {
-    expect(sglangGenerateBody(Int32Array.of(5, 6), request, 'r2')).toEqual({
+    expect(JSON.parse(sglangGenerateBody(Int32Array.of(5, 6), request, 'r2'))).toEqual({
       input_ids: [5, 6],
       sampling_params: {
         max_new_tokens: 9,
