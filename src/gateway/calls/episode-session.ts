@@ -18,7 +18,7 @@ import { Conversation } from './conversation.ts';
 import type { PolicyAccess } from './policy-access.ts';
 import { hasImages, refuseRemoteImages } from './images.ts';
 import { RecordedCall, type CallWatcher } from './recorded-call.ts';
-import { sessionStats } from './session-stats.ts';
+import { sessionStats, spentOn } from './session-stats.ts';
 import { ToldAnswer } from './told-answer.ts';
 import { UnionClock } from './union-clock.ts';
 import { wholeIds } from './whole-ids.ts';
@@ -99,13 +99,8 @@ export class EpisodeSession {
   }
 
   #spent(): Spent {
-    const stats = this.stats();
     const since = this.#firstCallAt === null ? 0 : performance.now() - this.#firstCallAt;
-    return {
-      mainTurns: stats.main_turns,
-      sampledTokens: this.#calls.reduce((sum, call) => sum + call.spentTokens, 0),
-      agentMs: since - stats.hold_ms,
-    };
+    return { ...spentOn(this.#calls), agentMs: since - this.#clocks.hold.ms };
   }
 
   #fail(code: string, message: string, record: RecordedCall): void {

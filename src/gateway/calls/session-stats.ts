@@ -4,13 +4,23 @@ import { isMainAgent } from './budgets.ts';
 import type { RecordedCall } from './recorded-call.ts';
 import type { UnionClock } from './union-clock.ts';
 
-const sum = (calls: readonly RecordedCall[], of: (call: RecordedCall) => number): number =>
-  calls.reduce((total, call) => total + of(call), 0);
-
 /** A turn of the main agent: one it has, or may still get. A retried or failed call is none. */
 function isMainTurn({ caller, fate }: RecordedCall): boolean {
   return isMainAgent(caller) && fate !== 'failed' && fate !== 'aborted' && fate !== 'discarded';
 }
+
+/** What its calls took of the episode's budgets so far. Asked at every call. */
+export function spentOn(calls: readonly RecordedCall[]): { mainTurns: number; sampledTokens: number } {
+  const spent = { mainTurns: 0, sampledTokens: 0 };
+  for (const call of calls) {
+    if (isMainTurn(call)) spent.mainTurns++;
+    spent.sampledTokens += call.spentTokens;
+  }
+  return spent;
+}
+
+const sum = (calls: readonly RecordedCall[], of: (call: RecordedCall) => number): number =>
+  calls.reduce((total, call) => total + of(call), 0);
 
 /** What the episode reads off its calls. */
 export function sessionStats(

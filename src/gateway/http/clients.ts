@@ -34,7 +34,7 @@ interface Face {
  */
 export class Clients {
   #first: Face | null = null;
-  #main: { readonly system: string; readonly tools: string } | null = null;
+  #main: { readonly system: string | null; readonly tools: string } | null = null;
 
   identify(headers: IncomingHttpHeaders, path: string, request: ChatRequest): Client {
     const face: Face = {
@@ -61,12 +61,10 @@ export class Clients {
 
   #looksLikeMain(request: ChatRequest): boolean {
     const lead = request.messages[0];
-    const seen = {
-      system: digest(lead?.role === 'system' ? lead.content : null),
-      tools: digest(request.tools ?? null),
-    };
-    const main = (this.#main ??= seen);
-    return main.system === seen.system || main.tools === seen.tools;
+    const system = lead?.role === 'system' ? lead.content : null;
+    this.#main ??= { system, tools: digest(request.tools ?? null) };
+    // The text stands in the session's history anyway; tools are looked at only where it differs.
+    return this.#main.system === system || this.#main.tools === digest(request.tools ?? null);
   }
 }
 

@@ -1,5 +1,5 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Logger } from '../../observe/index.ts';
 import { ChatError } from '../chat.ts';
 import { promptUpperBound } from '../calls/context-window.ts';
@@ -24,7 +24,7 @@ export interface ListenerOptions {
 
 /** Sessions are looked up by a hash of the bearer, so that the time of a look-up says nothing about any bearer. */
 export function bearerHash(bearer: string): string {
-  return createHash('sha256').update(bearer).digest('base64');
+  return hash('sha256', bearer, 'base64');
 }
 
 function bearerOf(request: IncomingMessage): string {

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ChatError, type ChatAnswer, type ChatDelta } from '../chat.ts';
 import { DeltaLog } from './delta-log.ts';
@@ -8,10 +8,7 @@ const graceMs = 5_000;
 
 /** Names a request for replay: who asks, for which of its agents, for what. */
 export function replayKey(agentHeader: string, path: string, body: Buffer): string {
-  return createHash('sha256')
-    .update(JSON.stringify([agentHeader, path]))
-    .update(body)
-    .digest('base64');
+  return `${hash('sha256', body, 'base64')} ${path} ${agentHeader}`;
 }
 
 /** Whether the policy would refuse the same request again. */

@@ -1,7 +1,8 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import type { ChatAnswer, ChatStop } from '../../chat.ts';
 import { isShallow } from '../../nesting.ts';
 import type { DialectCall } from '../dialect.ts';
+import { randomId } from '../../random-id.ts';
 import { sse } from '../sse.ts';
 
 const stopReasons: Readonly<Record<ChatStop, string>> = {
@@ -85,7 +86,7 @@ export function usageOf(usage: ChatAnswer['usage']): Record<string, number> {
 
 function envelope(call: DialectCall): Record<string, unknown> {
   return {
-    id: `msg_${randomBytes(12).toString('hex')}`,
+    id: `msg_${randomId()}`,
     type: 'message',
     role: 'assistant',
     // The client's own string: with another one the CLI drops all thinking of its history (case 47).

@@ -1,6 +1,6 @@
-import { randomBytes } from 'node:crypto';
 import type { ChatAnswer, ChatStop } from '../../chat.ts';
 import type { DialectCall } from '../dialect.ts';
+import { randomId } from '../../random-id.ts';
 import { sseData } from '../sse.ts';
 
 export const finishReasons: Readonly<Record<ChatStop, string>> = {
@@ -44,7 +44,7 @@ function idsOf(call: DialectCall, { tokens }: ChatAnswer): { root: object; choic
 
 export function envelope(call: DialectCall, object: string): Record<string, unknown> {
   return {
-    id: `chatcmpl-${randomBytes(12).toString('hex')}`,
+    id: `chatcmpl-${randomId()}`,
     object,
     created: Math.floor(Date.now() / 1000),
     model: call.model,
