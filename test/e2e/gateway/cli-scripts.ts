@@ -61,8 +61,8 @@ export const cliScripts: readonly CliScript[] = [
     ends: { code: 0, num_turns: 5, says: 'Done.' },
     calls: ['main tool_calls', 'main tool_calls', 'main stop'],
     sequences: ['main exact'],
-    // Commands that only read run at once and answer as they end; others run in order.
-    observed: ['second', 'first', 'third', 'fourth'],
+    // Commands that only read run at once and are told as they end; others run in order.
+    observed: [/^(first|second)$/, /^(first|second)$/, 'third', 'fourth'],
   },
   {
     name: 'a subagent',
