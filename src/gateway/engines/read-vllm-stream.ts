@@ -1,9 +1,9 @@
 import { object } from './completion-parts.ts';
 import { EngineError } from './engine-error.ts';
 import { replyFault } from './engine-faults.ts';
-import type { AnswerDelta, EngineAnswer } from './engine.ts';
+import type { EngineAnswer } from './engine.ts';
+import type { GrowingAnswer } from './growing-answer.ts';
 import { parseLenientJson } from './lenient-json.ts';
-import { TokenChunkScan } from './scan/token-chunk.ts';
 import { SseReader } from './sse-reader.ts';
 import { VllmStreamAnswer } from './vllm-stream.ts';
 
@@ -12,12 +12,8 @@ function broken(message: string, cause?: unknown): EngineError {
 }
 
 /** One event's data into the answer. Throws EngineError for an error event and for what is no chunk. */
-function take(data: string, answer: VllmStreamAnswer, tokens: TokenChunkScan): void {
-  const token = tokens.scan(data);
-  if (token !== null) {
-    answer.pushToken(token);
-    return;
-  }
+function take(data: string, answer: GrowingAnswer): void {
+  if (answer.pushText(data)) return;
   let chunk: unknown;
   try {
     chunk = parseLenientJson(data);
@@ -35,20 +31,18 @@ function take(data: string, answer: VllmStreamAnswer, tokens: TokenChunkScan): v
 /**
  * The answer in a stream of vLLM's. `[DONE]` alone is no proof of success: it also comes after an error event. A stream
  * that ends without it and without a finish reason was cut. Rejects with EngineError or with the body's own error, after
- * telling `onPartial` what had come. `onDelta` is told of the answer's parts while they come.
+ * telling `onPartial` what had come. `answer`: what the chunks are put together to. Default: a chat completion.
  */
 export async function readVllmStream(
   body: AsyncIterable<Buffer>,
   onPartial: ((partial: EngineAnswer) => void) | undefined,
-  onDelta?: (delta: AnswerDelta) => void,
+  answer: GrowingAnswer = new VllmStreamAnswer(),
 ): Promise<EngineAnswer> {
   const events = new SseReader();
-  const tokens = new TokenChunkScan();
-  const answer = new VllmStreamAnswer(onDelta);
   let done = false;
   const read = (data: string): void => {
     if (data === '[DONE]') done = true;
-    else if (!done) take(data, answer, tokens);
+    else if (!done) take(data, answer);
   };
   try {
     for await (const chunk of body) events.push(chunk).forEach(read);

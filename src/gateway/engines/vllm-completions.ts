@@ -1,7 +1,7 @@
 import type { UntrainableReason } from '../../contracts/index.ts';
 import type { CallFormat } from './call-formats/call-format.ts';
 import { contentOf, ids, logprobOf, object, sameIds, text, usageOf } from './completion-parts.ts';
-import type { EngineAnswer, EngineRequest } from './engine.ts';
+import type { EngineAnswer, EngineRequest, Spoken } from './engine.ts';
 import { parseGeneratedText } from './generated-text.ts';
 import { samplingFields } from './vllm-body.ts';
 
@@ -9,13 +9,19 @@ import { samplingFields } from './vllm-body.ts';
  * The body of vLLM's `/v1/completions`: ids in, ids out (facts: token capture 1.5). Special tokens stay in the text, because
  * tool calls and thinking are read out of it. `logprobs` 0: of the sampled tokens only.
  */
-export function vllmCompletionsBody(model: string, request: EngineRequest, promptIds: Int32Array): string {
+export function vllmCompletionsBody(
+  model: string,
+  request: EngineRequest,
+  promptIds: Int32Array,
+  stream: boolean,
+): string {
   const { stop } = request;
   const rest = JSON.stringify({
     model,
     max_tokens: request.max_tokens,
     n: 1,
-    stream: false,
+    stream,
+    ...(stream ? { stream_options: { include_usage: true } } : {}),
     ...(stop === undefined || stop.length === 0 ? {} : { stop }),
     ...samplingFields(request),
     ...(request.seed === null ? {} : { seed: request.seed }),
@@ -29,7 +35,7 @@ export function vllmCompletionsBody(model: string, request: EngineRequest, promp
 }
 
 /** One logprob a sampled token, in a list of its own beside their texts. */
-function tokenLogprobs(value: unknown): Float32Array | null {
+export function tokenLogprobs(value: unknown): Float32Array | null {
   const list = object(value)?.['token_logprobs'];
   return Array.isArray(list) ? Float32Array.from(list, logprobOf) : null;
 }
@@ -51,11 +57,35 @@ export function vllmCompletionsAnswer(
   const sampled = text(choice?.['text']);
   if (root === null || choice === null || sampled === null) return null;
 
-  const spoken = parseGeneratedText(sampled, tools, format);
-  const calls = parallel_tool_calls === false ? spoken.tool_calls.slice(0, 1) : spoken.tool_calls;
-  const finish = text(choice['finish_reason']);
   const given = choice['prompt_token_ids'] ?? root['prompt_token_ids'];
-  const prompt = given === undefined || given === null ? promptIds : ids(given);
+  return spokenCompletion(parseGeneratedText(sampled, tools, format), { parallel_tool_calls }, promptIds, {
+    finish: text(choice['finish_reason']),
+    stop: text(choice['stop_reason']),
+    prompt: given === undefined || given === null ? promptIds : ids(given),
+    ids: ids(choice['token_ids']),
+    logprobs: tokenLogprobs(choice['logprobs']),
+    usage: usageOf(root['usage']),
+  });
+}
+
+/** What the route says of an answer besides its text. */
+export interface CompletionFrame {
+  readonly finish: string | null;
+  readonly stop: string | null;
+  readonly prompt: Int32Array | null;
+  readonly ids: Int32Array | null;
+  readonly logprobs: Float32Array | null;
+  readonly usage: EngineAnswer['usage'];
+}
+
+/** An answer of that route to a prompt of `promptIds`, whose text was read. */
+export function spokenCompletion(
+  spoken: Spoken,
+  { parallel_tool_calls }: { readonly parallel_tool_calls?: boolean | undefined },
+  promptIds: Int32Array,
+  { finish, stop, prompt, ids: sampled, logprobs, usage }: CompletionFrame,
+): EngineAnswer {
+  const calls = parallel_tool_calls === false ? spoken.tool_calls.slice(0, 1) : spoken.tool_calls;
   const reasons: UntrainableReason[] = [];
   // It answered another prompt than the one it was asked.
   if (prompt !== null && !sameIds(prompt, promptIds)) reasons.push('length_mismatch');
@@ -64,12 +94,12 @@ export function vllmCompletionsAnswer(
     content: contentOf(spoken.content, calls),
     tool_calls: calls,
     finish_reason: finish === 'stop' && calls.length > 0 ? 'tool_calls' : finish,
-    stop_sequence: text(choice['stop_reason']),
+    stop_sequence: stop,
     refusal: finish === 'content_filter',
     prompt_token_ids: prompt,
-    token_ids: ids(choice['token_ids']),
-    logprobs: tokenLogprobs(choice['logprobs']),
-    usage: usageOf(root['usage']),
+    token_ids: sampled,
+    logprobs,
+    usage,
     reasons,
   };
 }

@@ -12,38 +12,17 @@ import {
 } from './completion-parts.ts';
 import { AnswerTelling } from './answer-telling.ts';
 import type { AnswerDelta, EngineAnswer } from './engine.ts';
+import type { GrowingAnswer } from './growing-answer.ts';
 import { GrowingList } from './growing-list.ts';
-import type { TokenChunk } from './scan/token-chunk.ts';
+import { SampledIds } from './sampled-ids.ts';
+import { TokenChunkScan, type TokenChunk } from './scan/token-chunk.ts';
 import { ToolCallDeltas } from './tool-call-deltas.ts';
-
-/** Ids of sampled tokens, from the one of vLLM's two places for them. */
-class SampledIds {
-  readonly #list = new GrowingList<Int32Array>(new Int32Array(0));
-  #given = false;
-  #sound = true;
-
-  /** null: what came is no list of ids. */
-  append(more: Int32Array | null): void {
-    if (more === null) this.#sound = false;
-    else this.#list.append(more);
-    this.#given = true;
-  }
-
-  push(id: number): void {
-    this.#list.push(id);
-    this.#given = true;
-  }
-
-  list(): Int32Array | null {
-    return this.#given && this.#sound ? this.#list.list() : null;
-  }
-}
 
 /**
  * A streamed chat completion of vLLM, put together (facts: token capture 1.2 and 1.3): the answer is the one that the same
  * tokens give unary. Only the first choice counts.
  */
-export class VllmStreamAnswer {
+export class VllmStreamAnswer implements GrowingAnswer {
   #content = '';
   #reasoning = '';
   #refusal = false;
@@ -58,6 +37,7 @@ export class VllmStreamAnswer {
   #hasLogprobs = false;
   #usage: EngineAnswer['usage'] = null;
   #chunks = 0;
+  readonly #tokens = new TokenChunkScan();
   readonly #telling: AnswerTelling | null;
 
   /** `onDelta`: told of the answer's parts as they come. */
@@ -65,7 +45,6 @@ export class VllmStreamAnswer {
     this.#telling = onDelta === undefined ? null : new AnswerTelling(onDelta, this.#tools);
   }
 
-  /** One chunk, parsed. False when it is none of a completion's. */
   push(chunk: unknown): boolean {
     const root = object(chunk);
     const choices = root?.['choices'];
@@ -81,8 +60,13 @@ export class VllmStreamAnswer {
     return true;
   }
 
-  /** A chunk of one token, read without parsing it. */
-  pushToken({ id, logprob, kind, text: said, index }: TokenChunk): void {
+  pushText(data: string): boolean {
+    const token = this.#tokens.scan(data);
+    if (token !== null) this.#token(token);
+    return token !== null;
+  }
+
+  #token({ id, logprob, kind, text: said, index }: TokenChunk): void {
     if (++this.#chunks === 1) this.#begin();
     this.#listed.push(id);
     this.#named.append(null);
@@ -132,17 +116,14 @@ export class VllmStreamAnswer {
     this.#telling?.call();
   }
 
-  /** The stream is at its end. */
   end(): void {
     this.#telling?.end();
   }
 
-  /** Whether anything came, the end included. */
   get begun(): boolean {
     return this.#chunks > 0;
   }
 
-  /** Whether the engine said how the answer ended. */
   get finished(): boolean {
     return this.#finish !== null;
   }

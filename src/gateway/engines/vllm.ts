@@ -9,11 +9,14 @@ import { parseLenientJson } from './lenient-json.ts';
 import { vllmCompletionsAnswer, vllmCompletionsBody } from './vllm-completions.ts';
 import type { Engine, EngineAnswer, EngineRequest, Spoken } from './engine.ts';
 import { parseGeneratedText } from './generated-text.ts';
+import { OpenedThinking } from './opened-thinking.ts';
 import { readVllmStream } from './read-vllm-stream.ts';
 import { SystemPlacement } from './system-placement.ts';
 import { textOfIds } from './text-of-ids.ts';
 import { readVllmAnswer } from './vllm-answer.ts';
 import { vllmBody, vllmMessages } from './vllm-body.ts';
+import { VllmCompletionsStream } from './vllm-completions-stream.ts';
+import { VllmStreamAnswer } from './vllm-stream.ts';
 
 export interface VllmOptions {
   /** The served model's name. */
@@ -32,6 +35,7 @@ export interface VllmOptions {
 }
 
 const chatPath = '/v1/chat/completions';
+const completionsPath = '/v1/completions';
 
 /** vLLM's `/v1/chat/completions`, unary or streamed, with token ids and logprobs (facts: token capture 1). */
 export class VllmEngine implements Engine {
@@ -41,12 +45,14 @@ export class VllmEngine implements Engine {
   readonly #callFormat: CallFormat | null;
   readonly #streaming: boolean;
   readonly #systems: SystemPlacement;
+  readonly #thinking: OpenedThinking;
 
   constructor(options: VllmOptions) {
     this.model = options.model;
     this.logprobsMode = options.logprobsMode ?? 'unknown';
     this.#streaming = options.streaming ?? false;
     this.#callFormat = options.callFormat ?? null;
+    this.#thinking = new OpenedThinking(options.model);
     this.#systems = new SystemPlacement(options.model, options.systemInPlace);
   }
 
@@ -64,7 +70,7 @@ export class VllmEngine implements Engine {
     if (!this.#streaming) return replica.request('POST', chatPath, body, signal).then(readWhole);
     return replica.stream('POST', chatPath, body, signal, async (reply) =>
       reply.status === 200 && isEventStream(reply.headers)
-        ? readVllmStream(reply.body, onPartial, onDelta)
+        ? readVllmStream(reply.body, onPartial, new VllmStreamAnswer(onDelta))
         : readWhole(await reply.whole()),
     );
   }
@@ -76,10 +82,22 @@ export class VllmEngine implements Engine {
     format: CallFormat,
     signal: AbortSignal,
   ): Promise<EngineAnswer> {
-    const body = vllmCompletionsBody(this.model, request, promptIds);
-    const reply = await replica.request('POST', '/v1/completions', body, signal);
-    return wholeAnswer(reply, (bytes) =>
-      vllmCompletionsAnswer(parseLenientJson(bytes.toString()), request, promptIds, format),
+    const body = vllmCompletionsBody(this.model, request, promptIds, this.#streaming);
+    const whole = (reply: WholeReply): EngineAnswer =>
+      wholeAnswer(reply, (bytes) =>
+        vllmCompletionsAnswer(parseLenientJson(bytes.toString()), request, promptIds, format),
+      );
+    if (!this.#streaming) return replica.request('POST', completionsPath, body, signal).then(whole);
+    const told = request.onDelta !== undefined;
+    const thinking = told ? await this.#thinking.in(replica, promptIds, format, signal) : undefined;
+    return replica.stream('POST', completionsPath, body, signal, async (reply) =>
+      reply.status === 200 && isEventStream(reply.headers)
+        ? readVllmStream(
+            reply.body,
+            request.onPartial,
+            new VllmCompletionsStream({ request, promptIds, format, thinking }),
+          )
+        : whole(await reply.whole()),
     );
   }
 

@@ -9,6 +9,7 @@ import type { DialectCall } from '../../../src/gateway/dialects/dialect.ts';
 import { openaiDialect } from '../../../src/gateway/dialects/openai/dialect.ts';
 import type { EngineAnswer } from '../../../src/gateway/engines/engine.ts';
 import { readVllmStream } from '../../../src/gateway/engines/read-vllm-stream.ts';
+import { VllmStreamAnswer } from '../../../src/gateway/engines/vllm-stream.ts';
 import { DeltaLog, logStart } from '../../../src/gateway/http/delta-log.ts';
 import { foldChunks, foldEvents } from '../dialects/strict-stream.ts';
 import type { Loose } from '../support/fake-vllm.ts';
@@ -60,7 +61,11 @@ async function told(
 ): Promise<{ deltas: ChatDelta[]; answer: ChatAnswer; sampled: EngineAnswer }> {
   const deltas: ChatDelta[] = [];
   const answering = new ToldAnswer((delta) => deltas.push(delta), 'nonce');
-  const sampled = await readVllmStream(body(bytes(chunks)), undefined, (delta) => answering.take(delta, 3));
+  const sampled = await readVllmStream(
+    body(bytes(chunks)),
+    undefined,
+    new VllmStreamAnswer((delta) => answering.take(delta, 3)),
+  );
   const answer: ChatAnswer = {
     call: 3,
     message: answerMessage(sampled, 'nonce', 3),
@@ -104,7 +109,7 @@ test('whatever an engine streams, an Anthropic agent is told in order what is re
       expect(parts(content)).toEqual(parts(whole));
       expect(content.length).toBeGreaterThan(0);
     }),
-    { numRuns: 500 },
+    { numRuns: 200 },
   );
 });
 
@@ -120,7 +125,7 @@ test('whatever an engine streams, an OpenAI agent is told in order what is recor
       };
       expect(strip(foldChunks(events(stream)))).toEqual(strip(wire(openaiDialect.unary(call, answer))));
     }),
-    { numRuns: 500 },
+    { numRuns: 200 },
   );
 });
 
