@@ -179,7 +179,7 @@ const budgets: readonly Budget[] = [
   },
   {
     name: 'seconds, while a tool runs',
-    limits: { agent_seconds: 6 },
+    limits: { agent_seconds: 8 },
     turns: () => [bash('echo 1 > a.txt; sleep 60; echo 2 > a.txt')],
     verify: 'test "$(cat a.txt)" = 1',
     stop_reason: 'timeout',
