@@ -6,6 +6,7 @@ from .payload import (
     PayloadError,
     Sequence,
     Turn,
+    VersionSpan,
     decode_payload,
     decode_trace,
 )
@@ -16,6 +17,7 @@ __all__ = [
     "PayloadError",
     "Sequence",
     "Turn",
+    "VersionSpan",
     "decode_payload",
     "decode_trace",
 ]

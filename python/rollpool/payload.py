@@ -27,8 +27,20 @@ class PayloadError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class VersionSpan:
+    """Tokens [start, end) of a sequence that one version of the weights sampled, as the engine says it."""
+
+    start: int
+    end: int
+    version: int | str
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
-    """The half-open span [start, end) of a sequence that one model call sampled."""
+    """The half-open span [start, end) of a sequence that one model call sampled.
+
+    ``version_spans`` is empty where the engine said no more than ``version_start`` and ``version_end`` do.
+    """
 
     start: int
     end: int
@@ -38,6 +50,7 @@ class Turn:
     temperature: float
     finish_reason: str
     truncated: bool
+    version_spans: tuple[VersionSpan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +153,11 @@ def _read_trace(frame: _Frame) -> dict[str, Any]:
     return _unpack("trace", raw)
 
 
+def _turn(fields: dict[str, Any]) -> Turn:
+    spans = fields.get("version_spans", ())
+    return Turn(**{**fields, "version_spans": tuple(VersionSpan(**span) for span in spans)})
+
+
 def _read_sequences(frame: _Frame) -> tuple[Sequence, ...]:
     sequences: list[Sequence] = []
     next_token = 0
@@ -180,7 +198,7 @@ def _read_sequences(frame: _Frame) -> tuple[Sequence, ...]:
                 prompt_len=header["prompt_len"],
                 loss_mask=loss_mask,
                 logprobs=logprobs,
-                turns=tuple(Turn(**turn) for turn in header["turns"]),
+                turns=tuple(_turn(turn) for turn in header["turns"]),
                 certificate=Certificate(
                     grade=certificate["grade"],
                     reasons=tuple(certificate["reasons"]),

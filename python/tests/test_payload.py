@@ -3,13 +3,14 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from rollpool import PayloadError, Sequence, decode_payload, decode_trace
+from rollpool import PayloadError, Sequence, Turn, VersionSpan, decode_payload, decode_trace
 
 GOLDEN = Path(__file__).parents[2] / "test" / "fixtures" / "payload"
 VECTORS = sorted(path.stem for path in GOLDEN.glob("*.bin"))
@@ -17,6 +18,12 @@ VECTORS = sorted(path.stem for path in GOLDEN.glob("*.bin"))
 
 def golden(name: str) -> bytes:
     return (GOLDEN / f"{name}.bin").read_bytes()
+
+
+def turn_as_json(turn: Turn) -> dict[str, Any]:
+    fields = asdict(turn)
+    spans = list(fields.pop("version_spans"))
+    return {**fields, "version_spans": spans} if spans else fields
 
 
 def as_json(sequence: Sequence) -> dict[str, Any]:
@@ -27,9 +34,7 @@ def as_json(sequence: Sequence) -> dict[str, Any]:
         "prompt_len": sequence.prompt_len,
         "loss_mask": sequence.loss_mask.tolist(),
         "logprobs": sequence.logprobs.tolist(),
-        "turns": [
-            {name: getattr(turn, name) for name in turn.__dataclass_fields__} for turn in sequence.turns
-        ],
+        "turns": [turn_as_json(turn) for turn in sequence.turns],
         "certificate": {
             "grade": sequence.certificate.grade,
             "reasons": list(sequence.certificate.reasons),
@@ -61,6 +66,14 @@ def test_arrays_have_their_types_and_equal_length(name: str) -> None:
         assert sequence.logprobs.dtype == np.float32
         assert sequence.token_ids.shape == sequence.loss_mask.shape == sequence.logprobs.shape
         assert not sequence.logprobs[sequence.loss_mask == 0].any()
+
+
+def test_version_spans_are_read_where_the_engine_said_them() -> None:
+    (sequence,) = decode_payload(golden("version-spans")).sequences
+    assert sequence.turns[0].version_spans == (VersionSpan(2, 3, 3), VersionSpan(3, 5, 4))
+    assert sequence.turns[1].version_spans == (VersionSpan(6, 7, "step-5"),)
+    (plain,) = decode_payload(golden("one-chain")).sequences
+    assert [turn.version_spans for turn in plain.turns] == [(), ()]
 
 
 def test_token_ids_that_are_not_shared_are_a_view_of_the_payload() -> None:

@@ -2,6 +2,7 @@ import type { CertificateNote, UntrainableReason } from './certificate.ts';
 import type { ChatMessage } from './chat.ts';
 import type { Sampling } from './sampling.ts';
 import type { Role } from './sequence.ts';
+import type { VersionSpan } from './version-span.ts';
 
 /** Whether token logprobs are those of the distribution that was sampled from, or of the raw one before it. */
 export type LogprobsMode = 'processed' | 'raw' | 'unknown';
@@ -38,6 +39,8 @@ export interface CallRecord {
   readonly logprobs_mode: LogprobsMode;
   readonly version_start: number | null;
   readonly version_end: number | null;
+  /** Which versions sampled which tokens, as offsets in `token_ids`; only where the engine says more than the two above. */
+  readonly version_spans?: readonly VersionSpan[];
   readonly replica: string;
   /** What the gateway itself saw of the answer beyond what the arrays show. */
   readonly reasons: readonly UntrainableReason[];

@@ -12,4 +12,5 @@ export * from './sampling.ts';
 export * from './sequence.ts';
 export * from './task.ts';
 export * from './trace.ts';
+export * from './version-span.ts';
 export * from './leftover.ts';

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { certificateSchema, type Certificate } from './certificate.ts';
+import { versionSpanSchema } from './version-span.ts';
 
 /** Which agent of the episode spoke: the main one, one it started, or a side call (titles, searches, foreign). */
 export const roleSchema = z.enum(['main', 'subagent', 'auxiliary']);
@@ -12,6 +13,8 @@ export const turnSchema = z.strictObject({
   call: z.int().nonnegative(),
   version_start: z.int().nullable(),
   version_end: z.int().nullable(),
+  /** Which versions sampled which of its tokens, in positions of the sequence; only where the engine says it. */
+  version_spans: z.array(versionSpanSchema).exactOptional(),
   temperature: z.number(),
   finish_reason: z.string(),
   truncated: z.boolean(),

@@ -69,6 +69,7 @@ export function summarise(input: SummaryInput): ResultSummary {
   for (const sequence of input.sequences) grades[sequence.certificate.grade] += 1;
   const { followed, forked } = forksOf(input.sequences);
   const mainTurns = stats?.main_turns ?? 0;
+  const known = versions(input.calls);
   return {
     schema: resultSchemaName,
     run_id: job.run_id,
@@ -95,8 +96,12 @@ export function summarise(input: SummaryInput): ResultSummary {
     failure: input.failure,
     policy: {
       model: input.policy.model,
-      ...versions(input.calls),
-      version_source: input.policy.version_source,
+      ...known,
+      // Where nobody pushed a version, one that is known is the engine's own word.
+      version_source:
+        input.policy.version_source === 'none' && known.version_start !== null
+          ? 'engine'
+          : input.policy.version_source,
       logprobs_mode: input.policy.logprobs_mode,
     },
     sampling: input.sampling,

@@ -46,6 +46,16 @@ const faultSchema = z.discriminatedUnion('kind', [
     field: z.enum(['completion_tokens', 'prompt_tokens']).default('completion_tokens'),
     ...counted,
   }),
+  /**
+   * SGLang: the weights become `version` once `position` tokens of the answer are sampled (default: half of them). Later
+   * answers are of that version.
+   */
+  z.strictObject({
+    kind: z.literal('weights'),
+    version: z.string().min(1),
+    position: z.int().min(0).optional(),
+    ...counted,
+  }),
   /** Half the answer with finish_reason `abort`, as after a pause in mode abort. */
   z.strictObject({ kind: z.literal('abort'), ...counted }),
 ]);

@@ -21,6 +21,8 @@ export interface ScriptedPolicyOptions {
   readonly scripts: readonly Script[];
   /** Whose wire it speaks. Default: `vllm`. */
   readonly engine?: 'vllm' | 'sglang';
+  /** Version of the weights that SGLang's answers name; a `weights` fault changes it. Default: `default`. */
+  readonly weightVersion?: string;
   /** Default: `plain`. */
   readonly template?: TemplateName;
   /** How it writes calls, and its template shows them. Default: `line`. */
@@ -262,7 +264,7 @@ export async function startScriptedPolicy(options: ScriptedPolicyOptions): Promi
   });
   const { latencyMs = 0, tokenMs = 0 } = options;
   const chat = { completions, faults, model, latencyMs, tokenMs };
-  const sglang = engine === 'sglang' ? new SglangRoutes(chat) : null;
+  const sglang = engine === 'sglang' ? new SglangRoutes(chat, options.weightVersion) : null;
   const routes = new Routes(chat, { template, callFormat, memory }, maxModelLen, options.apiKey, sglang);
   const log = options.log ?? silentLogger;
   const server = createServer(

@@ -2,8 +2,23 @@ import type { Answer, AnswerChoice } from './answer.ts';
 import type { ChatRequestBody } from './chat-request.ts';
 import { endOfTurn } from './special-tokens.ts';
 
+/** Which version of the weights answered, and where that changed in mid-answer which one sampled what. */
+export interface Weights {
+  readonly weight_version: string;
+  readonly weight_versions?: readonly {
+    readonly version: string;
+    readonly start: number;
+    readonly end: number;
+  }[];
+}
+
 /** Facts on the wire, 2. What each choice's `meta_info` and the whole of a `/generate` answer say. */
-function metaInfo(answer: Answer, choice: AnswerChoice, rid: string): Record<string, unknown> {
+function metaInfo(
+  answer: Answer,
+  choice: AnswerChoice,
+  rid: string,
+  weights: Weights,
+): Record<string, unknown> {
   const { engineFinish: type, stopString, steps } = choice;
   const finish =
     type === 'stop'
@@ -17,7 +32,7 @@ function metaInfo(answer: Answer, choice: AnswerChoice, rid: string): Record<str
     prompt_tokens: answer.usage.prompt_tokens,
     completion_tokens: answer.usage.completion_tokens,
     cached_tokens: 0,
-    weight_version: 'default',
+    ...weights,
     ...(answer.showLogprobs
       ? {
           output_token_logprobs: steps.flatMap(({ step, entries }) =>
@@ -48,6 +63,7 @@ export function sglangChatBody(
   request: ChatRequestBody,
   wishes: SglangWishes,
   rid: string,
+  weights: Weights,
 ): unknown {
   return {
     id: rid,
@@ -78,20 +94,20 @@ export function sglangChatBody(
       matched_stop: choice.engineFinish === 'stop' ? (choice.stopString ?? endOfTurn) : null,
       ...(wishes.promptIds && answer.promptIds !== null ? { prompt_token_ids: answer.promptIds } : {}),
       ...(wishes.tokenIds && answer.showIds ? { token_ids: choice.steps.flatMap((step) => step.ids) } : {}),
-      ...(wishes.metaInfo ? { meta_info: metaInfo(answer, choice, rid) } : {}),
+      ...(wishes.metaInfo ? { meta_info: metaInfo(answer, choice, rid, weights) } : {}),
     })),
     usage: { ...answer.usage, prompt_tokens_details: null, reasoning_tokens: 0 },
-    metadata: { weight_version: 'default' },
+    metadata: { ...weights },
   };
 }
 
 /** The body of an answer of `/generate`. */
-export function sglangGenerateBody(answer: Answer, rid: string): unknown {
+export function sglangGenerateBody(answer: Answer, rid: string, weights: Weights): unknown {
   const [choice] = answer.choices;
   if (choice === undefined) return null;
   return {
     text: choice.message.content,
     ...(answer.showIds ? { output_ids: choice.steps.flatMap((step) => step.ids) } : {}),
-    meta_info: metaInfo(answer, choice, rid),
+    meta_info: metaInfo(answer, choice, rid, weights),
   };
 }

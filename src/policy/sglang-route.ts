@@ -11,11 +11,11 @@ import {
 } from './chat-request.ts';
 import { failFirst, sendWhole, type ChatRouteOptions } from './chat-route.ts';
 import type { SampledRequest } from './completions.ts';
-import { faultOf } from './faults.ts';
+import { faultOf, type Fault } from './faults.ts';
 import { departure, pause, readJson, sendJson } from './http-exchange.ts';
 import { readPrompt } from './prompt-reader.ts';
 import { badRequest, malformed, unknownModel } from './refusal.ts';
-import { sglangChatBody, sglangGenerateBody } from './sglang-json.ts';
+import { sglangChatBody, sglangGenerateBody, type Weights } from './sglang-json.ts';
 import { decodeTokens, encodeWithSpecials } from './tokenizer.ts';
 
 const chatSchema = z.looseObject({
@@ -71,9 +71,12 @@ export class SglangRoutes {
   /** Calls on their way, by the id they can be aborted with. */
   readonly #running = new Map<string, AbortController>();
   readonly #aborts: string[] = [];
+  #version: string;
 
-  constructor(options: ChatRouteOptions) {
+  /** `version`: of the weights, until a fault changes it. */
+  constructor(options: ChatRouteOptions, version = 'default') {
     this.#options = options;
+    this.#version = version;
   }
 
   /** The ids that `/abort_request` was given. */
@@ -146,7 +149,7 @@ export class SglangRoutes {
         refuseOddArguments(chat);
         return { request: { ...chat, return_token_ids: true } };
       },
-      (answer, chat) => sglangChatBody(answer, chat, wishes, rid),
+      (answer, chat, weights) => sglangChatBody(answer, chat, wishes, rid, weights),
     );
   }
 
@@ -172,15 +175,27 @@ export class SglangRoutes {
         });
         return { request: chat, raw: { promptIds: Int32Array.from(ids), skipSpecials, hasTools } };
       },
-      (answer) => sglangGenerateBody(answer, rid),
+      (answer, _chat, weights) => sglangGenerateBody(answer, rid, weights),
     );
+  }
+
+  #weightsOf({ usage }: Answer, change: Extract<Fault, { kind: 'weights' }> | undefined): Weights {
+    if (change === undefined) return { weight_version: this.#version };
+    const { completion_tokens: end } = usage;
+    const at = Math.min(change.position ?? Math.floor(end / 2), end);
+    const spans = [
+      { version: this.#version, start: 0, end: at },
+      { version: change.version, start: at, end },
+    ].filter((span) => span.end > span.start);
+    this.#version = change.version;
+    return { weight_version: change.version, weight_versions: spans };
   }
 
   async #answer(
     rid: string,
     response: ServerResponse,
     read: () => SampledRequest,
-    write: (answer: Answer, chat: ChatRequestBody) => unknown,
+    write: (answer: Answer, chat: ChatRequestBody, weights: Weights) => unknown,
   ): Promise<void> {
     const { completions, faults: queue, latencyMs, tokenMs } = this.#options;
     const left = departure(response);
@@ -194,11 +209,12 @@ export class SglangRoutes {
     try {
       const answer = completions.sample(call, faults, rid);
       const cut = AbortSignal.any([left, running.signal]);
+      const weights = this.#weightsOf(answer, faultOf(faults, 'weights'));
       const whole = await pause(tokenMs * answer.usage.completion_tokens, cut);
       if (left.aborted) return;
       await sendWhole(
         response,
-        toJson(write(whole ? answer : abortAnswer(answer), call.request)),
+        toJson(write(whole ? answer : abortAnswer(answer), call.request, weights)),
         faults,
         left,
       );

@@ -13,6 +13,15 @@ function turnOf(call: CallRecord, ends: ReadonlySet<number>): Turn {
     call: call.index,
     version_start: call.version_start,
     version_end: call.version_end,
+    ...(call.version_spans === undefined
+      ? {}
+      : {
+          version_spans: call.version_spans.map((span) => ({
+            start: start + span.start,
+            end: start + span.end,
+            version: span.version,
+          })),
+        }),
     temperature: call.sampling.temperature,
     finish_reason: call.finish_reason ?? 'unknown',
     truncated: isTruncated(call, ends),

@@ -13,8 +13,9 @@ import type { Chain } from './chains.ts';
 function versionNotes(calls: readonly CallRecord[]): CertificateNote[] {
   const versions = new Set(calls.flatMap((call) => [call.version_start, call.version_end]));
   const unknown = versions.delete(null);
+  const spanned = new Set(calls.flatMap((call) => (call.version_spans ?? []).map(({ version }) => version)));
   const notes: CertificateNote[] = [];
-  if (versions.size > 1) notes.push('mixed_version');
+  if (versions.size > 1 || spanned.size > 1) notes.push('mixed_version');
   if (unknown && versions.size > 0) notes.push('version_uncertain');
   return notes;
 }

@@ -130,6 +130,26 @@ describe('an episode', () => {
     };
   }
 
+  it('names the engine as the source of versions that nobody pushed', async () => {
+    await using engine = await startScriptedPolicy({
+      scripts: [{ match: 'count with me', turns: [{ text: 'one' }, { text: 'two' }] }],
+      engine: 'sglang',
+      weightVersion: '7',
+      faults: { kind: 'weights', version: '8', skip: 1 },
+    });
+    await using sessions = await createGateway({
+      policy: { urls: [engine.url], model: engine.model, engine: 'sglang', logprobsMode: 'processed' },
+      runtimeDir: join(directory, 'engine'),
+      log: silentLogger,
+    });
+    const { summary } = await processor(converse(2), { sessions })(attempt());
+    expect(resultSummarySchema.parse(summary).policy).toMatchObject({
+      version_start: 7,
+      version_end: 8,
+      version_source: 'engine',
+    });
+  });
+
   it('ends as a valid result whose one exact sequence holds what the policy sampled', async () => {
     const before = policy.samples().length;
     const { summary, payload } = await processor(converse(3))(attempt());
@@ -147,6 +167,7 @@ describe('an episode', () => {
       usage: { calls: 3, discarded_tokens: 0 },
       sandbox: null,
     });
+    expect(summary.policy).toMatchObject({ version_start: null, version_end: null, version_source: 'none' });
     expect(summary.timing.queued_s).toBeGreaterThanOrEqual(1);
 
     const sampled = policy.samples().slice(before);

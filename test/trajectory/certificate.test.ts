@@ -134,6 +134,16 @@ describe('notes', () => {
   it.each<[string, Fault, CertificateNote[]]>([
     ['a version that moved between turns', { version_start: 4, version_end: 4 }, ['mixed_version']],
     ['a version that moved inside a turn', { version_end: 4 }, ['mixed_version']],
+    [
+      'versions that the engine tells apart inside a turn',
+      {
+        version_spans: [
+          { start: 0, end: 1, version: 'a' },
+          { start: 1, end: 2, version: 'b' },
+        ],
+      },
+      ['mixed_version'],
+    ],
     ['a version known of some turns only', { version_start: null, version_end: null }, ['version_uncertain']],
     ['another replica', { replica: 'http://policy-1' }, ['replica_moved']],
     ['an answer that ended at its length', { finish_reason: 'length' }, ['truncated_turn']],

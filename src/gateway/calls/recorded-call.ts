@@ -11,6 +11,7 @@ import type {
 import type { ChatCaller } from '../chat.ts';
 import type { EngineAnswer } from '../engines/engine.ts';
 import type { CallClock } from './call-clock.ts';
+import { versionsOf } from './call-versions.ts';
 
 /** A try that failed and was made again. */
 export interface Retry {
@@ -173,8 +174,7 @@ export class RecordedCall {
       sampling,
       max_tokens: this.maxTokens,
       logprobs_mode: logprobsMode,
-      version_start: this.versionStart,
-      version_end: this.versionEnd,
+      ...versionsOf(this.versionStart, this.versionEnd, sampled?.versions ?? []),
       replica: this.replica,
       reasons: [...reasons],
       notes: [...this.notes],

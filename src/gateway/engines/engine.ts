@@ -4,6 +4,7 @@ import type {
   Sampling,
   ToolDefinition,
   UntrainableReason,
+  VersionSpan,
 } from '../../contracts/index.ts';
 import type { ToolChoice } from '../chat.ts';
 import type { Replica } from '../policy/replica.ts';
@@ -66,6 +67,8 @@ export interface EngineAnswer {
     readonly completion_tokens: number;
     readonly cached_tokens: number;
   } | null;
+  /** Which versions of the weights sampled which of `token_ids`, where the engine says it. Default: it does not. */
+  readonly versions?: readonly VersionSpan[];
   /** What the arrays themselves cannot show, such as two sources of ids that disagree. */
   readonly reasons: readonly UntrainableReason[];
 }

@@ -16,6 +16,7 @@ import {
 } from './completion-parts.ts';
 import type { CallFormat } from './call-formats/call-format.ts';
 import type { EngineAnswer, EngineRequest } from './engine.ts';
+import { engineVersions } from './engine-versions.ts';
 import { parseGeneratedText } from './generated-text.ts';
 
 /** `output_token_logprobs`: `[logprob, id, text or null]` a sampled token. */
@@ -61,13 +62,19 @@ export function sglangChatAnswer(body: unknown): EngineAnswer | null {
   const { root, choice } = found;
 
   const ext = extension(root);
-  const pairs = triplets(object(choice['meta_info'])?.['output_token_logprobs']);
+  const meta = object(choice['meta_info']);
+  const pairs = triplets(meta?.['output_token_logprobs']);
   const entries = logprobEntries(choice['logprobs']);
+  const sampled = tokens(ids(choice['token_ids']) ?? ext.sampled, pairs);
   return {
     ...spokenIn(found, 'matched_stop'),
     prompt_token_ids: ids(choice['prompt_token_ids']) ?? ids(root['prompt_token_ids']) ?? ext.prompt,
-    ...tokens(ids(choice['token_ids']) ?? ext.sampled, pairs),
+    ...sampled,
     logprobs: pairs?.logprobs ?? entries?.logprobs ?? null,
+    versions: engineVersions(
+      [meta, object(root['sglext']), object(root['metadata'])],
+      sampled.token_ids?.length ?? 0,
+    ),
   };
 }
 
@@ -95,6 +102,7 @@ export function sglangGenerateAnswer(
   const spoken = parseGeneratedText(sampled, tool_choice === 'none' ? undefined : tools, format);
   const calls = parallel_tool_calls === false ? spoken.tool_calls.slice(0, 1) : spoken.tool_calls;
   const pairs = triplets(meta['output_token_logprobs']);
+  const listed = tokens(ids(root['output_ids']), pairs);
   return {
     reasoning: spoken.reasoning,
     content: contentOf(spoken.content, calls),
@@ -103,8 +111,9 @@ export function sglangGenerateAnswer(
     stop_sequence: text(finish?.['matched']),
     refusal: false,
     prompt_token_ids: promptIds,
-    ...tokens(ids(root['output_ids']), pairs),
+    ...listed,
     logprobs: pairs?.logprobs ?? null,
+    versions: engineVersions([meta], listed.token_ids?.length ?? 0),
     usage:
       typeof meta['prompt_tokens'] === 'number'
         ? {
