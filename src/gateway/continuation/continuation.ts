@@ -4,7 +4,7 @@ import type { Logger } from '../../observe/index.ts';
 import type { AnsweredCall } from '../calls/answered-calls.ts';
 import type { Engine, EngineRequest } from '../engines/engine.ts';
 import type { Replica } from '../policy/replica.ts';
-import { behindNth, behindParting, concat, countOf, endsWith } from './splice.ts';
+import { behindNth, behindParting, concat, countOf, endsWith, sharedEnding } from './splice.ts';
 
 /** A request that goes on from an answer. */
 export interface ContinuedRequest {
@@ -87,8 +87,9 @@ export class Continuation {
     const { parent, messages } = request;
     const { prompt, completion, ended } = parent.ids;
     const tail = messages.slice(parent.length);
-    const end = ended ? completion.at(-1) : this.#end;
-    if (tail.length === 0 || !tail.every(canFollow) || end === undefined || end === null) return null;
+    if (tail.length === 0 || !tail.every(canFollow)) return null;
+    const end = ended ? completion.at(-1) : (this.#end ?? (await this.#closing(request, replica, signal)));
+    if (end === undefined || end === null) return null;
     if (!(await this.#readsCalls(request, replica, signal))) return null;
     const shape = shapeOf(parent.answer, tail);
     if (this.#shapes.get(shape) === false) return null;
@@ -101,6 +102,27 @@ export class Continuation {
       return null;
     if (ended) this.#end = end;
     return concat(prompt, completion, ended ? [] : [end], behind);
+  }
+
+  /**
+   * The token that closes a turn, by two renderings of two short answers: what they have in common at their ends begins with
+   * it. Null where the engine renders none. Where nothing closes a turn it is what begins the next, behind which nothing
+   * is then found.
+   */
+  async #closing(
+    { upstreamId }: ContinuedRequest,
+    replica: Replica,
+    signal: AbortSignal,
+  ): Promise<number | null> {
+    const renderings: Int32Array[] = [];
+    for (const content of ['Hello', 'Goodbye']) {
+      const messages: ChatMessage[] = [opening, { role: 'assistant', content }];
+      const rendering = await this.#engine.render(replica, { messages, upstreamId }, signal);
+      if (rendering === null) return null;
+      renderings.push(rendering);
+    }
+    const [one, other] = renderings as [Int32Array, Int32Array];
+    return sharedEnding(one, other)[0] ?? null;
   }
 
   /**

@@ -22,6 +22,13 @@ export function behindParting(shorter: Int32Array, longer: Int32Array, id: numbe
   return longer[shared] === id ? longer.subarray(shared + 1) : null;
 }
 
+/** What two lists have in common at their ends. */
+export function sharedEnding(a: Int32Array, b: Int32Array): Int32Array {
+  let length = 0;
+  while (length < Math.min(a.length, b.length) && a.at(-1 - length) === b.at(-1 - length)) length += 1;
+  return a.subarray(a.length - length);
+}
+
 /** Whether `ids` end with `tail`. */
 export function endsWith(ids: Int32Array, tail: Int32Array): boolean {
   const from = ids.length - tail.length;

@@ -161,15 +161,13 @@ describe('a prompt goes on from the sampled tokens', () => {
     expect(await promptOf(calling, ['I', 'look', '<|user|>'], [result])).toBeNull();
   });
 
-  test('a turn that was cut is closed, once it is known with what', async () => {
-    const { promptOf } = setting(chatml);
+  test('a turn that was cut is closed with what closes turns in the template', async () => {
     const cut: AssistantMessage = { role: 'assistant', content: 'I am' };
     const more: ChatMessage = { role: 'user', content: 'More' };
-    expect(await promptOf(cut, ['I', 'am'], [more], false)).toBeNull();
-    await promptOf({ role: 'assistant', content: 'Done' }, ['Done', '</s>'], [more]);
-    expect(await promptOf(cut, ['I', 'am'], [more], false)).toBe(
+    expect(await setting(chatml).promptOf(cut, ['I', 'am'], [more], false)).toBe(
       'I am </s> nl <s> user More </s> nl <s> assistant',
     );
+    expect(await setting(open).promptOf(cut, ['I', 'am'], [more], false), 'nothing closes a turn').toBeNull();
   });
 
   test('an end of its own in what the agent was told does not mislead', async () => {
