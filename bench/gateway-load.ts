@@ -44,7 +44,9 @@ export async function heard<T>(child: ChildProcess): Promise<T> {
 
 /** Starts a module of the bench in a process of its own. */
 export async function start(module: string, ...args: string[]): Promise<Service> {
-  const child = fork(new URL(module, import.meta.url), args);
+  const child = fork(new URL(module, import.meta.url), args, {
+    execArgv: [...process.execArgv, '--expose-gc'],
+  });
   const { url } = await heard<{ url: string }>(child);
   return {
     child,

@@ -6,6 +6,7 @@ import { resolveLimits, resolveSampling } from '../src/contracts/index.ts';
 import { createGateway, type GatewaySession } from '../src/gateway/index.ts';
 import { silentLogger } from '../src/observe/index.ts';
 import { tellCpu } from './gateway-load.ts';
+import { tellMemory, watchMemory } from './gateway-memory.ts';
 
 const directory = await mkdtemp(join(tmpdir(), 'rp-bench-'));
 const gateway = await createGateway({
@@ -40,9 +41,12 @@ async function replace(count: number): Promise<string[]> {
   return sessions.map(({ bearer }) => bearer);
 }
 
-process.on('message', ({ sessions: count }: { sessions?: number }) => {
-  if (count === undefined) tellCpu();
-  else void replace(count).then((bearers) => process.send?.({ bearers }));
+process.on('message', (asked: { sessions?: number; memory?: true; watch?: boolean }) => {
+  if (asked.sessions !== undefined) {
+    void replace(asked.sessions).then((bearers) => process.send?.({ bearers }));
+  } else if (asked.memory === true) tellMemory();
+  else if (asked.watch !== undefined) watchMemory(asked.watch);
+  else tellCpu();
 });
 process.once('disconnect', () => {
   void replace(0)

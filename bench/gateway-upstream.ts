@@ -7,6 +7,10 @@ import { tellCpu } from './gateway-load.ts';
 const answers = { large: answerBody('large'), small: answerBody('small') };
 const chunks = { large: answerChunks('large'), small: answerChunks('small') };
 
+/** Answers that wait for their release, and how many are to wait. */
+let held: (() => void)[] = [];
+let holding = 0;
+
 const server = createServer({ keepAliveTimeout: 600_000 }, (request, response) => {
   let bytes = 0;
   let streams = false;
@@ -23,7 +27,10 @@ const server = createServer({ keepAliveTimeout: 600_000 }, (request, response) =
     }
     const size: Size =
       bytes > (shapes.small.requestBytes + shapes.large.requestBytes) / 2 ? 'large' : 'small';
-    if (streams) {
+    if (held.length < holding) {
+      held.push(() => response.writeHead(200, { 'content-type': 'application/json' }).end(answers[size]));
+      if (held.length === holding) process.send?.({ held: holding });
+    } else if (streams) {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       for (const chunk of chunks[size]) response.write(chunk);
       response.end();
@@ -36,5 +43,12 @@ const server = createServer({ keepAliveTimeout: 600_000 }, (request, response) =
 server.listen(0, '127.0.0.1', () => {
   process.send?.({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
 });
-process.on('message', tellCpu);
+process.on('message', (asked: { hold?: number; release?: true }) => {
+  if (asked.hold !== undefined) holding = asked.hold;
+  else if (asked.release === true) {
+    for (const answer of held) answer();
+    held = [];
+    holding = 0;
+  } else tellCpu();
+});
 process.once('disconnect', () => process.exit());

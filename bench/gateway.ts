@@ -1,9 +1,8 @@
 // What the gateway costs, against a direct client and against a minimal http + undici proxy, in one run.
-//   npm run build && node dist/bench/gateway.js [cpu] [latency] [stream] [peers]      (all of them by default)
+//   npm run build && node dist/bench/gateway.js [cpu] [latency] [stream] [memory] [peers]      (all of them by default)
 // The policy is a fake in a process of its own that answers at once; every server has a process of its own. A large call
 // has 60 KB, 2,000 sampled tokens and 15,000 prompt ids (the answer is 320 KB), a small one 4 KB and 50 tokens.
 // Peers are installed from their packages into BENCH_PEERS (default: a temporary directory); what does not come up is said.
-// Memory of waiting calls: bench/waiting.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -21,6 +20,7 @@ import {
   type Target,
 } from './gateway-load.ts';
 import { eachPeer } from './gateway-peers.ts';
+import { memoryOfWaiting } from './gateway-memory.ts';
 import { measureStreams } from './gateway-stream.ts';
 
 const asked = process.argv.slice(2);
@@ -166,6 +166,41 @@ if (streamer !== null) {
     direct: (size) => direct(size, true),
     through: (size, calls) => through(size, calls, 'cli stream'),
   });
+}
+
+if (wants('memory')) {
+  // A process of its own: what other phases left behind is no call's.
+  await using fresh = await start('gateway-process.js', upstream.url);
+  const pool = new Pool(fresh.url, { headersTimeout: 0, bodyTimeout: 0 });
+  const waiting = 300;
+  const warm = 50;
+  fresh.child.send({ sessions: warm + waiting });
+  const { bearers } = await heard<{ bearers: string[] }>(fresh.child);
+  let made = 0;
+  const target: Target = {
+    ...minimal('large'),
+    cpuMs: fresh.cpuMs,
+    pool,
+    get headers() {
+      return { ...json, ...cliHeaders(bearers[made++] ?? '') };
+    },
+  };
+  await burst(target, warm, 4);
+  const { perCall, waitingRss, peakRss } = await memoryOfWaiting(
+    waiting,
+    fresh.child,
+    upstream.child,
+    target,
+  );
+  const kb = (bytes: number): string => `${(bytes / 1000).toFixed(0)} KB`;
+  const mb = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(0)} MB`;
+  row(
+    'a waiting call of 60 KB holds',
+    `${kb(perCall.live)} of heap and buffers, ${kb(perCall.rss)} of RSS (limit 250 KB)`,
+  );
+  row(`RSS with ${waiting} waiting calls`, mb(waitingRss));
+  row(`RSS when all of them are answered`, `${mb(peakRss)} at the peak (limit 400 MB)`);
+  await pool.destroy();
 }
 
 if (wants('peers')) {
