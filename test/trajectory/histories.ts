@@ -50,10 +50,8 @@ export interface History {
   readonly faulty: ReadonlySet<number>;
 }
 
-/** Histories in which agents append, branch off, rewrite, retry and get bad answers, over few enough tokens to collide. */
-export const histories: fc.Arbitrary<History> = fc
-  .array(step, { minLength: 1, maxLength: 14 })
-  .map((steps) => {
+const historiesWith = (options: { readonly faults: boolean }): fc.Arbitrary<History> =>
+  fc.array(step, { minLength: 1, maxLength: 14 }).map((steps) => {
     const sound: CallRecord[] = [];
     const calls: CallRecord[] = [];
     const faulty = new Set<number>();
@@ -69,11 +67,18 @@ export const histories: fc.Arbitrary<History> = fc
         fate: next.fate,
       });
       sound.push(record);
-      if (next.fault !== null) faulty.add(index);
-      calls.push(next.fault === null ? record : faults[next.fault]!(record));
+      const fault = options.faults ? next.fault : null;
+      if (fault !== null) faulty.add(index);
+      calls.push(fault === null ? record : faults[fault]!(record));
     });
     return { calls, faulty };
   });
+
+/** Histories in which agents append, branch off, rewrite, retry and get bad answers, over few enough tokens to collide. */
+export const histories = historiesWith({ faults: true });
+
+/** The same with good answers only. */
+export const soundHistories = historiesWith({ faults: false });
 
 /** One agent that only appends. */
 export const appendOnly: fc.Arbitrary<CallRecord[]> = fc

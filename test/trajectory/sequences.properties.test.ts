@@ -4,7 +4,8 @@ import type { CallRecord, Sequence } from '../../src/contracts/index.ts';
 import { buildSequences } from '../../src/trajectory/index.ts';
 import { appendOnly, histories } from './histories.ts';
 
-const runs = { numRuns: 400 };
+/** More: `ROLLPOOL_PROPERTY_RUNS=20000`. */
+const runs = { numRuns: Math.max(600, Number(process.env['ROLLPOOL_PROPERTY_RUNS'] ?? 0)) };
 const length = (tokens: ArrayLike<number> | null): number => tokens?.length ?? 0;
 
 /** The longest delivered prompt + completion of the same agent and role before this call, by plain comparison. */
