@@ -12,6 +12,7 @@ import type { CallInProgress } from './call-in-progress.ts';
 import { callSeed } from './call-seed.ts';
 import { fitIntoContext, promptUpperBound } from './context-window.ts';
 import type { Conversation } from './conversation.ts';
+import { historyName } from './history-name.ts';
 import type { PolicyAccess } from './policy-access.ts';
 import type { RecordedCall } from './recorded-call.ts';
 import { AnswerCut } from './told-answer.ts';
@@ -192,7 +193,7 @@ export class CallSampler {
     const { context_tokens: context } = this.#session.limits;
     if (promptUpperBound(call.request.messages, call.request.tools, call.counted) + maxTokens <= context)
       return maxTokens;
-    const prompt = await this.countTokens(call.request, call.record.caller.agent_id, call.signal);
+    const prompt = await this.countTokens(call.request, historyName(call.record.caller), call.signal);
     return prompt === null ? maxTokens : fitIntoContext(maxTokens, prompt, context);
   }
 

@@ -16,6 +16,7 @@ import { callFailure, SessionClosed } from './call-failure.ts';
 import { CallInProgress } from './call-in-progress.ts';
 import { Conversation } from './conversation.ts';
 import type { PolicyAccess } from './policy-access.ts';
+import { historyName } from './history-name.ts';
 import { hasImages, refuseRemoteImages } from './images.ts';
 import { RecordedCall, type CallWatcher } from './recorded-call.ts';
 import { sessionStats, spentOn } from './session-stats.ts';
@@ -159,7 +160,7 @@ export class EpisodeSession {
   #begin(request: ChatRequest, caller: ChatCaller): CallInProgress {
     this.#firstCallAt ??= performance.now();
     const { turn_seconds, hold_seconds } = this.#options.limits;
-    const { messages, fresh, counted } = this.#conversation.admit(caller.agent_id, request.messages);
+    const { messages, fresh, counted } = this.#conversation.admit(historyName(caller), request.messages);
     const clock = new CallClock({ turnMs: turn_seconds * 1000, holdMs: hold_seconds * 1000 }, this.#clocks, [
       caller.signal,
       this.#closing.signal,
@@ -170,7 +171,7 @@ export class EpisodeSession {
     this.#trace.begin({ index: record.index, ...record.caller, tools });
     this.#policy.pauses.add(clock);
     const parent = this.#continues(request)
-      ? this.#answered.before(caller.agent_id, messages, request.tools)
+      ? this.#answered.before(historyName(caller), messages, request.tools)
       : null;
     return new CallInProgress({ ...request, messages }, counted, parent, record, clock.signal);
   }
@@ -206,7 +207,7 @@ export class EpisodeSession {
     if (hasImages(request.messages)) record.reasons.add('multimodal_inputs_absent');
     record.end('undelivered');
     this.#conversation.record(
-      record.caller.agent_id,
+      historyName(record.caller),
       request.messages,
       message,
       sampled.tool_calls.map(({ id }) => id),
@@ -215,7 +216,7 @@ export class EpisodeSession {
     const { finish_reason, stop_sequence } = sampled;
     const ids = this.#continues(request) ? wholeIds(sampled) : null;
     if (ids !== null) {
-      this.#answered.add(record.caller.agent_id, request.messages, request.tools, message, {
+      this.#answered.add(historyName(record.caller), request.messages, request.tools, message, {
         ...ids,
         ended: stop_sequence === null && finish_reason !== 'length',
         readByEngine: call.promptIds === null,

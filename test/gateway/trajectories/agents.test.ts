@@ -58,6 +58,26 @@ describe('agents of one episode', () => {
     expect(session.stats()).toMatchObject({ main_turns: 4, calls: 13, self_calls: 0 });
   });
 
+  test('a side call is no part of the main agent’s history: what the main agent said is not told again', async () => {
+    await using policy = await policyOf(work);
+    await using opened = await openGateway(policy.url);
+    const { session } = opened;
+    const main = new CliAgent(session);
+    await main.turn('Task');
+    await new CliAgent(session, cliHeaders('auxiliary'), { system: 'You search.' }).turn(
+      'Search for the Task',
+    );
+    await main.turn();
+    const { records } = await endOf(session, policy);
+    expect(records.map(({ role, new_messages: fresh }) => [role, ...fresh.map((each) => each.role)])).toEqual(
+      [
+        ['main', 'system', 'user'],
+        ['auxiliary', 'system', 'user'],
+        ['main', 'tool'],
+      ],
+    );
+  });
+
   test('two subagents with byte-equal prompts at once get a sample each, and go their own ways', async () => {
     await using policy = await policyOf(work);
     await using opened = await openGateway(policy.url);
