@@ -29,6 +29,35 @@ const decoders: ReadonlyMap<string, () => Decoder> = new Map<string, () => Decod
   ...(createZstdDecompress === undefined ? [] : [['zstd', createZstdDecompress] as const]),
 ]);
 
+/**
+ * Gives every chunk of a body to `take`, until that throws. Iterating the request says the same, with a turn of promises a
+ * chunk. The request itself stays open: its connection still has to carry the refusal.
+ */
+function eachChunk(request: IncomingMessage, take: (chunk: Buffer) => void): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const settle = (): void => {
+      request.off('data', data).off('end', end).off('error', fail).off('close', gone);
+    };
+    const end = (): void => {
+      settle();
+      resolve();
+    };
+    const fail = (error: Error): void => {
+      settle();
+      reject(error);
+    };
+    const gone = (): void => fail(new Error('the client left'));
+    const data = (chunk: Buffer): void => {
+      try {
+        take(chunk);
+      } catch (error) {
+        fail(error as Error);
+      }
+    };
+    request.on('data', data).on('end', end).on('error', fail).on('close', gone);
+  });
+}
+
 /** A request's body, decompressed. Rejects with BodyError, or when the client left. */
 export async function readBody(
   request: IncomingMessage,
@@ -43,21 +72,21 @@ export async function readBody(
     const taken = [...decoders.keys()].join(', ');
     throw new BodyError(415, `content-encoding ${JSON.stringify(encoding)} is not taken, but ${taken}`);
   }
-  const source: Readable = decoder === null ? request : request.pipe(decoder);
   const abandon = (): void => {
     if (!request.complete) decoder?.destroy(new Error('the client left'));
   };
   request.once('close', abandon);
   const chunks: Buffer[] = [];
   let size = 0;
+  const take = (chunk: Buffer): void => {
+    size += chunk.length;
+    if (size > limit) throw tooLarge();
+    if (!load.take(chunk.length)) throw new BodyError(429, 'too many large requests at once');
+    chunks.push(chunk);
+  };
   try {
-    // The request itself stays open: its connection still has to carry the refusal.
-    for await (const chunk of source.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-      size += chunk.length;
-      if (size > limit) throw tooLarge();
-      if (!load.take(chunk.length)) throw new BodyError(429, 'too many large requests at once');
-      chunks.push(chunk);
-    }
+    if (decoder === null) await eachChunk(request, take);
+    else for await (const chunk of request.pipe(decoder) as AsyncIterable<Buffer>) take(chunk);
   } catch (error) {
     if (error instanceof BodyError || decoder === null || request.socket.destroyed) throw error;
     throw new BodyError(400, `the body is no ${encoding} data`);
