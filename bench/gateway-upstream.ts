@@ -1,6 +1,7 @@
 // The fake policy of bench/gateway, in a process of its own: answers at once, by the size of what it is asked.
-import { createServer } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setImmediate as turn } from 'node:timers/promises';
 import { answerBody, answerChunks, shapes, type Size } from './gateway-bodies.ts';
 import { tellCpu } from './gateway-load.ts';
 
@@ -10,6 +11,15 @@ const chunks = { large: answerChunks('large'), small: answerChunks('small') };
 /** Answers that wait for their release, and how many are to wait. */
 let held: (() => void)[] = [];
 let holding = 0;
+
+/** A chunk in each turn of the event loop: an engine writes them while it samples, never all at once. */
+async function stream(response: ServerResponse, list: readonly Buffer[]): Promise<void> {
+  for (const chunk of list) {
+    response.write(chunk);
+    await turn();
+  }
+  response.end();
+}
 
 const server = createServer({ keepAliveTimeout: 600_000 }, (request, response) => {
   let bytes = 0;
@@ -32,8 +42,7 @@ const server = createServer({ keepAliveTimeout: 600_000 }, (request, response) =
       if (held.length === holding) process.send?.({ held: holding });
     } else if (streams) {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
-      for (const chunk of chunks[size]) response.write(chunk);
-      response.end();
+      void stream(response, chunks[size]);
     } else {
       response.writeHead(200, { 'content-type': 'application/json', 'content-length': answers[size].length });
       response.end(answers[size]);
