@@ -10,7 +10,7 @@ export interface Asked {
   readonly agent: number;
   /** The request whose answer is the last turn of an unchanged history; null: there is none. */
   readonly after: number | null;
-  /** The answer before cannot come back as it was sampled: broken JSON, or nothing at all. */
+  /** An answer before cannot come back as it was sampled where the prompt is text: broken JSON, or nothing at all. */
   readonly lossy: boolean;
 }
 
@@ -201,7 +201,9 @@ class Agent {
         open: calls.map(({ id }) => id as string),
         after: mark,
         lossy:
-          calls.some((call) => !isJson(call.function.arguments)) || (calls.length === 0 && !message.content),
+          from.lossy ||
+          calls.some((call) => !isJson(call.function.arguments)) ||
+          (calls.length === 0 && !message.content),
       };
       return;
     }
@@ -222,7 +224,9 @@ class Agent {
       messages: [...from.messages, turn],
       open: calls.map(({ id }) => id as string),
       after: mark,
-      lossy: calls.some(({ input }) => (typeof input === 'string' ? !isJson(input) : 'raw' in input)),
+      lossy:
+        from.lossy ||
+        calls.some(({ input }) => (typeof input === 'string' ? !isJson(input) : 'raw' in input)),
     };
   }
 
