@@ -7,12 +7,11 @@ import { object, type Json } from './completion-parts.ts';
 import { EngineError } from './engine-error.ts';
 import { replyFault } from './engine-faults.ts';
 import type { Engine, EngineAnswer, EngineRequest, Spoken } from './engine.ts';
-import { parseGeneratedText } from './generated-text.ts';
 import { parseLenientJson } from './lenient-json.ts';
 import { sglangChatAnswer, sglangGenerateAnswer } from './sglang-answer.ts';
 import { sglangChatBody, sglangGenerateBody, sglangMessages } from './sglang-body.ts';
 import { SystemPlacement } from './system-placement.ts';
-import { textOfIds } from './text-of-ids.ts';
+import { rereadIds } from './text-of-ids.ts';
 import type { VllmOptions } from './vllm.ts';
 
 /** How long a cut call waits until the engine was told to stop sampling for it. */
@@ -98,15 +97,13 @@ export class SglangEngine implements Engine {
     return typeof count === 'number' ? count : null;
   }
 
-  async reread(
+  reread(
     replica: Replica,
     ids: Int32Array,
     tools: EngineRequest['tools'],
     signal: AbortSignal,
   ): Promise<Spoken | null> {
-    if (this.#callFormat === null) return null;
-    const text = await textOfIds(replica, this.model, ids, signal);
-    return text === null ? null : parseGeneratedText(text, tools, this.#callFormat);
+    return rereadIds(replica, this.model, ids, { tools, format: this.#callFormat }, signal);
   }
 
   async render(

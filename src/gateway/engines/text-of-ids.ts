@@ -1,6 +1,9 @@
+import type { CallFormat } from '../../contracts/index.ts';
 import type { Replica } from '../policy/replica.ts';
 import { object, text } from './completion-parts.ts';
 import { replyFault } from './engine-faults.ts';
+import type { EngineRequest, Spoken } from './engine.ts';
+import { parseGeneratedText } from './generated-text.ts';
 import { parseLenientJson } from './lenient-json.ts';
 
 /**
@@ -27,4 +30,17 @@ export async function textOfIds(
   } catch {
     return null;
   }
+}
+
+/** What sampled ids say, read as text of the format; null where the engine has no way to write them. Rejects as `textOfIds`. */
+export async function rereadIds(
+  replica: Replica,
+  model: string,
+  ids: Int32Array,
+  { tools, format }: { readonly tools: EngineRequest['tools']; readonly format: CallFormat | null },
+  signal: AbortSignal,
+): Promise<Spoken | null> {
+  if (format === null) return null;
+  const text = await textOfIds(replica, model, ids, signal);
+  return text === null ? null : parseGeneratedText(text, tools, format);
 }

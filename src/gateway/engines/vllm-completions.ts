@@ -3,6 +3,7 @@ import type { CallFormat } from './call-formats/call-format.ts';
 import { contentOf, ids, logprobOf, object, sameIds, text, usageOf } from './completion-parts.ts';
 import type { EngineAnswer, EngineRequest, Spoken } from './engine.ts';
 import { parseGeneratedText } from './generated-text.ts';
+import { idText } from './id-text.ts';
 import { samplingFields } from './vllm-body.ts';
 
 /**
@@ -31,7 +32,7 @@ export function vllmCompletionsBody(
     skip_special_tokens: false,
     spaces_between_special_tokens: false,
   });
-  return `{"prompt":[${promptIds.join(',')}],${rest.slice(1)}`;
+  return `{"prompt":[${idText(promptIds)}],${rest.slice(1)}`;
 }
 
 /** One logprob a sampled token, in a list of its own beside their texts. */

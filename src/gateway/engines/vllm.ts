@@ -8,11 +8,11 @@ import { replyFault } from './engine-faults.ts';
 import { parseLenientJson } from './lenient-json.ts';
 import { vllmCompletionsAnswer, vllmCompletionsBody } from './vllm-completions.ts';
 import type { Engine, EngineAnswer, EngineRequest, Spoken } from './engine.ts';
-import { parseGeneratedText } from './generated-text.ts';
 import { OpenedThinking } from './opened-thinking.ts';
 import { readVllmStream } from './read-vllm-stream.ts';
+import { scanCompletion } from './scan/completion-scan.ts';
 import { SystemPlacement } from './system-placement.ts';
-import { textOfIds } from './text-of-ids.ts';
+import { rereadIds } from './text-of-ids.ts';
 import { readVllmAnswer } from './vllm-answer.ts';
 import { vllmBody, vllmMessages } from './vllm-body.ts';
 import { VllmCompletionsStream } from './vllm-completions-stream.ts';
@@ -85,7 +85,12 @@ export class VllmEngine implements Engine {
     const body = vllmCompletionsBody(this.model, request, promptIds, this.#streaming);
     const whole = (reply: WholeReply): EngineAnswer =>
       wholeAnswer(reply, (bytes) =>
-        vllmCompletionsAnswer(parseLenientJson(bytes.toString()), request, promptIds, format),
+        vllmCompletionsAnswer(
+          scanCompletion(bytes) ?? parseLenientJson(bytes.toString()),
+          request,
+          promptIds,
+          format,
+        ),
       );
     if (!this.#streaming) return replica.request('POST', completionsPath, body, signal).then(whole);
     const told = request.onDelta !== undefined;
@@ -110,15 +115,13 @@ export class VllmEngine implements Engine {
     return typeof count === 'number' ? count : null;
   }
 
-  async reread(
+  reread(
     replica: Replica,
     ids: Int32Array,
     tools: EngineRequest['tools'],
     signal: AbortSignal,
   ): Promise<Spoken | null> {
-    if (this.#callFormat === null) return null;
-    const text = await textOfIds(replica, this.model, ids, signal);
-    return text === null ? null : parseGeneratedText(text, tools, this.#callFormat);
+    return rereadIds(replica, this.model, ids, { tools, format: this.#callFormat }, signal);
   }
 
   async render(
