@@ -176,15 +176,11 @@ async function streamsIds(prober: Prober): Promise<boolean> {
   const reply = await prober.chat({ ...everything, stream: true });
   if (reply.status !== 200) return false;
   try {
-    const { ids, prompt_ids, logprobs } = has(await readVllmStream(once(Buffer.from(reply.text)), undefined));
+    const { ids, prompt_ids, logprobs } = has(await readVllmStream([Buffer.from(reply.text)], undefined));
     return ids && prompt_ids && logprobs;
   } catch {
     return false;
   }
-}
-
-async function* once(bytes: Buffer): AsyncGenerator<Buffer> {
-  yield bytes;
 }
 
 /** SGLang takes tools without a parser for calls too, and then gives them as text: its server info tells. */

@@ -34,7 +34,7 @@ function take(data: string, answer: GrowingAnswer): void {
  * telling `onPartial` what had come. `answer`: what the chunks are put together to. Default: a chat completion.
  */
 export async function readVllmStream(
-  body: AsyncIterable<Buffer>,
+  body: AsyncIterable<Buffer> | Iterable<Buffer>,
   onPartial: ((partial: EngineAnswer) => void) | undefined,
   answer: GrowingAnswer = new VllmStreamAnswer(),
 ): Promise<EngineAnswer> {

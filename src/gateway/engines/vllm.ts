@@ -67,7 +67,16 @@ export class VllmEngine implements Engine {
     const messages = await this.#systems.place(replica, request.messages, signal);
     const body = JSON.stringify(vllmBody(this.model, { ...request, messages }, this.#streaming));
     const { onPartial, onDelta } = request;
-    if (!this.#streaming) return replica.request('POST', chatPath, body, signal).then(readWhole);
+    if (!this.#streaming) {
+      // No frame waits here that would hold the body. Some routers stream whatever they are asked.
+      return replica
+        .request('POST', chatPath, body, signal)
+        .then((reply) =>
+          reply.status === 200 && isEventStream(reply.headers)
+            ? readVllmStream([reply.bytes], onPartial, new VllmStreamAnswer())
+            : readWhole(reply),
+        );
+    }
     return replica.stream('POST', chatPath, body, signal, async (reply) =>
       reply.status === 200 && isEventStream(reply.headers)
         ? readVllmStream(reply.body, onPartial, new VllmStreamAnswer(onDelta))

@@ -54,9 +54,10 @@ export async function answerClient(
   try {
     const answer = await Promise.race([shared.promise, closed]);
     if (gone || answer === undefined) return;
-    answered = true;
     if (stream === null) sendJson(response, 200, dialect.unary(call, answer));
     else stream.end(answer);
+    // Not before: an answer that could not be written is none.
+    answered = true;
   } catch (error) {
     if (gone) return;
     const refusal = asChatError(error);

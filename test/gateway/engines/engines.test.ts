@@ -36,6 +36,11 @@ engineContract({
   streams: true,
 });
 engineContract({
+  name: 'vLLM behind a router that streams unasked',
+  mouth: vllmStreamed,
+  engine: () => new VllmEngine(model),
+});
+engineContract({
   name: 'SGLang chat',
   mouth: sglangChat,
   engine: () => new SglangEngine(model),
