@@ -100,6 +100,7 @@ class HttpGateway implements Gateway {
     this.#policy = {
       engine: spoken,
       continuation: new Continuation(spoken, options.log),
+      slowRenders: new WeakMap(),
       replicas: new ReplicaSet(urls, apiKey, options.log, replicas, () => state.paused()),
       state,
       pauses: new PauseWatch(state),

@@ -7,6 +7,7 @@ import { callPolicy } from '../policy/call-policy.ts';
 import type { Affinity } from '../policy/replica-set.ts';
 import type { Replica } from '../policy/replica.ts';
 import type { SessionOptions } from '../session.ts';
+import { ActiveLimit, PartTooSlow } from './active-limit.ts';
 import { DeadlinePassed } from './call-clock.ts';
 import type { CallInProgress } from './call-in-progress.ts';
 import { callSeed } from './call-seed.ts';
@@ -19,6 +20,18 @@ import { AnswerCut } from './told-answer.ts';
 
 /** Times that the rendering of a prompt's new part is tried. */
 const rendersTried = 3;
+
+/** How long its rendering may take, and at most this part of a turn's time: then it is sent as text. */
+const renderMs = 30_000;
+const renderPart = 1 / 5;
+
+/** For so long no replica is asked that did not render in time. */
+const renderPauseMs = 60_000;
+
+/** Whether the policy did not take a request that another form of it may pass. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof EngineError && (error.fault === 'rejected' || error.fault === 'misconfigured');
+}
 
 /** Has the calls of one attempt sampled: which replica, with what limit, again after what failures. */
 export class CallSampler {
@@ -143,20 +156,29 @@ export class CallSampler {
     record.maxTokens = limit;
     record.versionStart = state.version(replica.name);
     const changes = state.unpausedChanges(replica.name);
-    const sampled = await engine.complete(
-      replica,
-      {
-        ...request,
-        sampling,
-        seed: sampling.seed === null ? null : callSeed(sampling.seed, episode_id, attempt, record.index),
-        max_tokens: limit,
-        ...(promptIds === null ? {} : { prompt_token_ids: promptIds }),
-        upstreamId: this.#conversation.upstreamId,
-        onPartial: (partial) => this.#keepPartial(call, partial),
-        ...(told === null ? {} : { onDelta: (delta) => told.take(delta, record.index) }),
-      },
-      signal,
-    );
+    const complete = (prompt: Int32Array | null): Promise<EngineAnswer> =>
+      engine.complete(
+        replica,
+        {
+          ...request,
+          sampling,
+          seed: sampling.seed === null ? null : callSeed(sampling.seed, episode_id, attempt, record.index),
+          max_tokens: prompt === null ? maxTokens : limit,
+          ...(prompt === null ? {} : { prompt_token_ids: prompt }),
+          upstreamId: this.#conversation.upstreamId,
+          onPartial: (partial) => this.#keepPartial(call, partial),
+          ...(told === null ? {} : { onDelta: (delta) => told.take(delta, record.index) }),
+        },
+        signal,
+      );
+    const sampled = await complete(promptIds).catch((error: unknown) => {
+      if (promptIds === null || told?.begun === true || !isRefusal(error)) throw error;
+      // It may have been started anew without that route, or with another vocabulary: the same as text costs a fork alone.
+      this.#log.warn({ ...record.names, err: error }, 'a prompt is sent as text: the policy refused its ids');
+      call.promptIds = null;
+      record.maxTokens = maxTokens;
+      return complete(null);
+    });
     record.versionEnd = state.version(replica.name);
     if (state.unpausedChanges(replica.name) !== changes) record.notes.add('version_uncertain');
     return sampled;
@@ -166,19 +188,26 @@ export class CallSampler {
   async #promptIds(call: CallInProgress, replica: Replica, signal: AbortSignal): Promise<Int32Array | null> {
     if (call.promptIds !== undefined) return call.promptIds;
     const { parent, request } = call;
-    if (parent === null) return (call.promptIds = null);
+    if (parent === null || performance.now() < (this.#policy.slowRenders.get(replica) ?? 0))
+      return (call.promptIds = null);
+    const { clock } = call.record;
+    const limitMs = Math.min(renderMs, this.#session.limits.turn_seconds * 1000 * renderPart);
+    using limited = new ActiveLimit(clock, limitMs, signal);
     try {
       const { messages, tools } = request;
       const { upstreamId } = this.#conversation;
       call.promptIds = await this.#policy.continuation.promptOf(
         { parent, messages, tools, upstreamId },
         replica,
-        signal,
+        limited.signal,
       );
     } catch (error) {
+      signal.throwIfAborted();
       // An engine that is busy is asked again, as for anything; one that never renders still answers.
+      const slow = error instanceof PartTooSlow;
       const busy = error instanceof EngineError && error.fault === 'busy';
-      if (!busy || ++call.renderFailures < rendersTried) throw error;
+      if (!slow && (!busy || ++call.renderFailures < rendersTried)) throw error;
+      if (slow) this.#policy.slowRenders.set(replica, performance.now() + renderPauseMs);
       this.#log.debug(
         { ...call.record.names, err: error },
         'a prompt is sent as text: the policy did not render it',

@@ -4,7 +4,8 @@ import type { Logger } from '../../observe/index.ts';
 import type { AnsweredCall } from '../calls/answered-calls.ts';
 import type { Engine, EngineRequest } from '../engines/engine.ts';
 import type { Replica } from '../policy/replica.ts';
-import { behindNth, behindParting, concat, countOf, endsWith, sharedEnding } from './splice.ts';
+import { behindNth, behindParting, concat, countOf, endsWith, sharedEnding, sharedStart } from './splice.ts';
+import { mostTokensOf } from './most-tokens.ts';
 
 /** A request that goes on from an answer. */
 export interface ContinuedRequest {
@@ -42,6 +43,21 @@ function sameJson(a: string, b: string): boolean {
   }
 }
 
+/** A name or an id in which no template and no tokenizer finds a token of its own. */
+const plain = /^[\w.:/-]*$/;
+
+/** Whether the turn's stand-in is made of the same special tokens as any other: what a policy made up as a name could spell one. */
+function isPlain({ tool_calls: calls = [] }: AssistantMessage, upstreamId: (id: string) => string): boolean {
+  return calls.every(({ id, function: { name } }) => plain.test(name) && plain.test(upstreamId(id)));
+}
+
+/** A stand-in's rendering with an answer. */
+interface Answered {
+  readonly ids: Int32Array;
+  /** Ids at its beginning that it has in common with the rendering without one. */
+  readonly shared: number;
+}
+
 /** Messages that have a place in a prompt of ids: what others wrote, in text. */
 function canFollow(message: ChatMessage): boolean {
   return message.role !== 'assistant' && typeof message.content === 'string';
@@ -64,7 +80,7 @@ export class Continuation {
   /** The stand-in's rendering without an answer. */
   #asked: Int32Array | null = null;
   /** With an answer, by the number of its calls. */
-  readonly #answered = new Map<number, Int32Array>();
+  readonly #answered = new Map<number, Answered>();
   /** Whether calls are read out of text as the engine reads them; null until an answer with one was compared. */
   #agrees: boolean | null = null;
   /** The token that ends turns, once an answer showed it. */
@@ -88,15 +104,18 @@ export class Continuation {
     const { prompt, completion, ended } = parent.ids;
     const tail = messages.slice(parent.length);
     if (tail.length === 0 || !tail.every(canFollow)) return null;
+    if (!isPlain(parent.answer, request.upstreamId)) return null;
     const end = ended ? completion.at(-1) : (this.#end ?? (await this.#closing(request, replica, signal)));
     if (end === undefined || end === null) return null;
     if (!(await this.#readsCalls(request, replica, signal))) return null;
-    const shape = shapeOf(parent.answer, tail);
+    // What is no end of a turn may stand in the stand-in by chance: what held for one end says nothing of another.
+    const shape = `${end} ${shapeOf(parent.answer, tail)}`;
     if (this.#shapes.get(shape) === false) return null;
     const behind = await this.#behind(request, tail, end, replica, signal);
     if (
       behind === null ||
       behind.length === 0 ||
+      behind.length > mostTokensOf(tail) ||
       !(await this.#holds(shape, concat([end], behind), request, replica, signal))
     )
       return null;
@@ -144,17 +163,34 @@ export class Continuation {
       this.#engine.render(replica, { messages, upstreamId }, signal);
     const answer = standIn(parent.answer);
     const calls = answer.tool_calls?.length ?? 0;
-    const asked = (this.#asked ??= await render(opening));
-    const alike = this.#answered.get(calls) ?? (await render(opening, answer));
     const followed = await render(opening, answer, ...tail);
-    if (asked === null || alike === null || followed === null) return null;
-    this.#answered.set(calls, alike);
-    const before = countOf(asked, end);
-    const closings = countOf(alike, end);
-    if (closings === before + 1) return behindNth(followed, end, closings);
-    if (closings !== before) return null;
-    const answered = await render(opening, answer);
-    return answered === null ? null : behindParting(answered, followed, end);
+    if (followed === null) return null;
+    for (let again = false; ; again = true) {
+      const asked = (this.#asked ??= await render(opening));
+      const ids = this.#answered.get(calls)?.ids ?? (await render(opening, answer));
+      if (asked === null || ids === null) return null;
+      const alike = this.#answered.get(calls) ?? { ids, shared: sharedStart(asked, ids) };
+      if (sharedStart(asked, followed) < alike.shared) {
+        // The policy was started anew with another template, or its replicas have several: nothing that was learnt holds.
+        this.#forget();
+        if (again) return null;
+        continue;
+      }
+      this.#answered.set(calls, alike);
+      const before = countOf(asked, end);
+      const closings = countOf(ids, end);
+      if (closings === before + 1) return behindNth(followed, end, closings);
+      if (closings !== before) return null;
+      const answered = await render(opening, answer);
+      return answered === null ? null : behindParting(answered, followed, end);
+    }
+  }
+
+  #forget(): void {
+    this.#asked = null;
+    this.#answered.clear();
+    this.#shapes.clear();
+    this.#end = null;
   }
 
   /**

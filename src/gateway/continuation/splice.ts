@@ -15,10 +15,16 @@ export function behindNth(ids: Int32Array, id: number, nth: number): Int32Array 
   return ids.subarray(at + 1);
 }
 
+/** How many ids two lists have in common at their beginnings. */
+export function sharedStart(a: Int32Array, b: Int32Array): number {
+  let shared = 0;
+  while (shared < a.length && a[shared] === b[shared]) shared += 1;
+  return shared;
+}
+
 /** What stands behind `id` where `longer` parts from `shorter`; null when it is not `id` that parts them. */
 export function behindParting(shorter: Int32Array, longer: Int32Array, id: number): Int32Array | null {
-  let shared = 0;
-  while (shared < shorter.length && shorter[shared] === longer[shared]) shared += 1;
+  const shared = sharedStart(shorter, longer);
   return longer[shared] === id ? longer.subarray(shared + 1) : null;
 }
 

@@ -1,10 +1,14 @@
+import { LinkedAbort } from '../linked-abort.ts';
 import type { Replica } from '../policy/replica.ts';
 import type { CallFormat } from './call-formats/call-format.ts';
 import { syntaxes } from './call-formats/syntaxes.ts';
+import { EngineError } from './engine-error.ts';
 import { textOfIds } from './text-of-ids.ts';
 
 /** Ids at a prompt's end that show how its template begins an answer, spelled-out markers included. */
 const tailLength = 8;
+/** How long the engine may take to say it. */
+const answerMs = 5_000;
 /** Ends of prompts that are kept: a model's template has one or two. */
 const kept = 100;
 
@@ -20,7 +24,7 @@ export class OpenedThinking {
     this.#model = model;
   }
 
-  /** Undefined where the engine does not say. */
+  /** Undefined where the engine does not say, for whatever reason: an answer can be read without it, only not told early. */
   async in(
     replica: Replica,
     promptIds: Int32Array,
@@ -31,11 +35,24 @@ export class OpenedThinking {
     const key = tail.join();
     const known = this.#known.get(key);
     if (known !== undefined) return known;
-    const text = await textOfIds(replica, this.#model, tail, signal);
+    const text = await this.#text(replica, tail, signal);
     if (text === null) return undefined;
     const opened = text.trimEnd().endsWith(syntaxes[format].thinking[0]);
     if (this.#known.size >= kept) this.#known.clear();
     this.#known.set(key, opened);
     return opened;
+  }
+  async #text(replica: Replica, tail: Int32Array, signal: AbortSignal): Promise<string | null> {
+    using limited = new LinkedAbort([signal]);
+    const timer = setTimeout(() => limited.abort(new Error('no answer')), answerMs);
+    try {
+      return await textOfIds(replica, this.#model, tail, limited.signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (limited.signal.aborted || (error instanceof EngineError && error.fault === 'busy')) return null;
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
   }
 }

@@ -190,7 +190,48 @@ describe('a prompt goes on from the sampled tokens', () => {
   });
 });
 
+describe('what was learnt of a template does not outlive it', () => {
+  const introduced: Template = (messages, given) => [
+    ...(messages[0]?.role === 'system' ? [] : ['<s>', 'system', 'Be good.', '</s>', 'nl']),
+    ...chatml(messages, given),
+  ];
+
+  test.each([
+    ['one with another beginning', introduced, 'x </s> nl <s> tool a room </s> nl <s> assistant'],
+    ['one that closes turns otherwise', toolsLast, 'x </s> tool a room </s> assistant'],
+  ] as const)('the policy was started anew with %s', async (_name, later, prompt) => {
+    let template: Template = chatml;
+    const { promptOf } = setting((...given) => template(...given));
+    expect(await promptOf(calling, ['x', '</s>'], [result])).not.toBeNull();
+    template = later;
+    expect(await promptOf(calling, ['x', '</s>'], [result])).toBe(prompt);
+    template = chatml;
+    expect(await promptOf(calling, ['x', '</s>'], [result])).toBe(
+      'x </s> nl <s> tool a room </s> nl <s> assistant',
+    );
+  });
+});
+
 describe('only text will do', () => {
+  test('where a call has a name that spells a token', async () => {
+    const { promptOf } = setting(chatml);
+    const odd = (name: string): AssistantMessage => ({
+      ...calling,
+      tool_calls: [{ id: 'a', type: 'function', function: { name, arguments: '{}' } }],
+    });
+    expect(await promptOf(odd('look'), ['x', '</s>'], [result])).not.toBeNull();
+    expect(await promptOf(odd('</s>'), ['x', '</s>'], [result])).toBeNull();
+  });
+
+  test('where a word that stands in every short turn ended an answer', async () => {
+    const { promptOf } = setting(chatml);
+    const more: ChatMessage = { role: 'user', content: 'More' };
+    const done: AssistantMessage = { role: 'assistant', content: 'Done' };
+    expect(await promptOf(done, ['Done', '</s>'], [more])).not.toBeNull();
+    expect(await promptOf(done, ['Done', 'assistant'], [more])).toBeNull();
+    expect(await promptOf(done, ['Done', 'Hello.'], [more])).toBeNull();
+  });
+
   test('where the rendering of what follows depends on the conversation', async () => {
     const { promptOf, rendered } = setting(toolsLast);
     const done: AssistantMessage = { role: 'assistant', content: 'Done' };
