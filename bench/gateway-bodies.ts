@@ -66,6 +66,54 @@ export function answerBody(size: Size): Buffer {
   );
 }
 
+/** The ids of a conversation's rendering: each message is closed with the end that answers of this size are sampled with. */
+export function renderedIds(size: Size, messages: readonly { content?: unknown }[]): number[] {
+  const end = idAt(shapes[size].sampledIds - 1);
+  const filler = end + 1;
+  return [
+    ...messages.flatMap(({ content: said }) => [
+      ...Array<number>(Math.ceil((typeof said === 'string' ? said.length : 0) / 4)).fill(filler),
+      end,
+    ]),
+    filler,
+  ];
+}
+
+/** An answer to a prompt of ids, as vLLM words it. */
+export function completionBody(size: Size, prompt: readonly number[]): Buffer {
+  const { sampledIds } = shapes[size];
+  const sampled = Array.from({ length: sampledIds }, (_item, index) => index);
+  return Buffer.from(
+    JSON.stringify({
+      id: 'cmpl-bench',
+      object: 'text_completion',
+      created: 1_700_000_000,
+      model: 'bench',
+      choices: [
+        {
+          index: 0,
+          text: content(size),
+          logprobs: {
+            text_offset: sampled.map((index) => index * 5),
+            token_logprobs: sampled.map(logprobAt),
+            tokens: sampled.map(() => 'word '),
+            top_logprobs: sampled.map((index) => ({ 'word ': logprobAt(index) })),
+          },
+          finish_reason: 'stop',
+          stop_reason: null,
+          prompt_token_ids: prompt,
+          token_ids: sampled.map(idAt),
+        },
+      ],
+      usage: {
+        prompt_tokens: prompt.length,
+        total_tokens: prompt.length + sampledIds,
+        completion_tokens: sampledIds,
+      },
+    }),
+  );
+}
+
 /** The same answer as vLLM streams it: a chunk for each token. */
 export function answerChunks(size: Size): Buffer[] {
   const chunk = (choice: unknown, root: object = {}): Buffer =>
@@ -141,6 +189,16 @@ export function anthropicRequest(size: Size, turn: number, stream = false): Buff
       ...(stream ? { stream: true } : {}),
     }),
   );
+}
+
+/** A request that goes on from the answer to the one with that turn: the answer's echo, and 4 KB of what the agent was told. */
+export function continuedRequest(size: Size, turn: number, further: number): Buffer {
+  const request = JSON.parse(anthropicRequest(size, turn).toString()) as { messages: unknown[] };
+  request.messages.push(
+    { role: 'assistant', content: content(size) },
+    { role: 'user', content: `${further}: ${prose(4_000)}` },
+  );
+  return Buffer.from(JSON.stringify(request));
 }
 
 /** The same request as an OpenAI client words it that wants ids and logprobs. */

@@ -16,6 +16,7 @@ const gateway = await createGateway({
     logprobsMode: 'processed',
     systemInPlace: true,
     streaming: process.argv[3] === 'streaming',
+    ...(process.argv[3] === 'ids' ? { callFormat: 'hermes' as const } : {}),
   },
   runtimeDir: directory,
   log: silentLogger,

@@ -2,7 +2,14 @@
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
-import { answerBody, answerChunks, shapes, type Size } from './gateway-bodies.ts';
+import {
+  answerBody,
+  answerChunks,
+  completionBody,
+  renderedIds,
+  shapes,
+  type Size,
+} from './gateway-bodies.ts';
 import { tellCpu } from './gateway-load.ts';
 
 const answers = { large: answerBody('large'), small: answerBody('small') };
@@ -21,11 +28,30 @@ async function stream(response: ServerResponse, list: readonly Buffer[]): Promis
   response.end();
 }
 
+interface IdRequest {
+  readonly messages?: readonly { content?: unknown }[];
+  readonly prompt?: readonly number[];
+}
+
+/** Renders, or answers, the large size's conversations. */
+function answerIds(response: ServerResponse, { messages, prompt }: IdRequest): void {
+  const tokens = messages === undefined ? [] : renderedIds('large', messages);
+  const answer =
+    prompt === undefined
+      ? Buffer.from(JSON.stringify({ count: tokens.length, max_model_len: 131_072, tokens }))
+      : completionBody('large', prompt);
+  response.writeHead(200, { 'content-type': 'application/json', 'content-length': answer.length });
+  response.end(answer);
+}
+
 const server = createServer({ keepAliveTimeout: 600_000 }, (request, response) => {
   let bytes = 0;
   let streams = false;
+  const ids = request.url === '/tokenize' || request.url === '/v1/completions';
+  const body: Buffer[] = [];
   request.on('data', (chunk: Buffer) => {
     bytes += chunk.length;
+    if (ids) body.push(chunk);
     streams ||= chunk.includes('"stream":true');
   });
   request.on('end', () => {
@@ -33,6 +59,10 @@ const server = createServer({ keepAliveTimeout: 600_000 }, (request, response) =
       response
         .writeHead(200, { 'content-type': 'application/json' })
         .end('{"data":[{"id":"bench","object":"model"}]}');
+      return;
+    }
+    if (ids) {
+      answerIds(response, JSON.parse(Buffer.concat(body).toString()) as IdRequest);
       return;
     }
     const size: Size =

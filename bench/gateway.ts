@@ -1,5 +1,5 @@
 // What the gateway costs, against a direct client and against a minimal http + undici proxy, in one run.
-//   npm run build && node dist/bench/gateway.js [cpu] [latency] [stream] [memory] [peers]      (all of them by default)
+//   npm run build && node dist/bench/gateway.js [cpu] [ids] [latency] [stream] [memory] [peers]      (all of them by default)
 // The policy is a fake in a process of its own that answers at once; every server has a process of its own. A large call
 // has 60 KB, 2,000 sampled tokens and 15,000 prompt ids (the answer is 320 KB), a small one 4 KB and 50 tokens.
 // Peers are installed from their packages into BENCH_PEERS (default: a temporary directory); what does not come up is said.
@@ -7,7 +7,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Pool } from 'undici';
-import { anthropicRequest, openaiRequest, type Size } from './gateway-bodies.ts';
+import { anthropicRequest, continuedRequest, openaiRequest, type Size } from './gateway-bodies.ts';
 import {
   burst,
   callsPerCore,
@@ -135,6 +135,53 @@ if (wants('cpu')) {
         `${median(ratios).toFixed(2)} (rounds ${quantile(ratios, 0.25).toFixed(2)} to ${quantile(ratios, 0.75).toFixed(2)})${size === 'large' ? ' (limit 1.2)' : ''}`,
     );
   }
+}
+
+if (wants('ids')) {
+  await using continuing = await start('gateway-process.js', upstream.url, 'ids');
+  const pool = new Pool(continuing.url, { headersTimeout: 0, bodyTimeout: 0 });
+  const further = prepared((turn) => continuedRequest('large', 0, turn));
+  /** Sessions whose first call, the one that is text, was made. */
+  const fromIds = async (count: number): Promise<Target> => {
+    continuing.child.send({ sessions: Math.ceil(count / perSession) });
+    const { bearers } = await heard<{ bearers: string[] }>(continuing.child);
+    let made = 0;
+    const asked = (bearer: () => string, body: Target['body']): Target => ({
+      ...minimal('large'),
+      cpuMs: continuing.cpuMs,
+      pool,
+      get headers() {
+        return { ...json, ...cliHeaders(bearer()) };
+      },
+      body,
+    });
+    for (const bearer of bearers) {
+      await burst(
+        asked(
+          () => bearer,
+          () => anthropicRequest('large', 0),
+        ),
+        1,
+        1,
+      );
+    }
+    return asked(() => bearers[Math.floor(made++ / perSession) % bearers.length] ?? '', further);
+  };
+  const asIds = (): ReturnType<typeof pairs> =>
+    pairs(
+      10,
+      2 * perSession,
+      () => minimal('large'),
+      () => fromIds(2 * perSession),
+    );
+  await asIds();
+  const taken = await asIds();
+  row(
+    'CPU a call that goes on from ids, large',
+    `${ms(median(taken.map(({ second }) => second)))} against the proxy's ${ms(median(taken.map(({ first }) => first)))} for text: ` +
+      `${median(taken.map(({ first, second }) => second / first)).toFixed(2)}`,
+  );
+  await pool.destroy();
 }
 
 if (wants('latency')) {

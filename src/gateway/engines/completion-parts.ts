@@ -31,7 +31,13 @@ export function ids(value: unknown): Int32Array | null {
 }
 
 export function sameIds(a: Int32Array, b: Int32Array): boolean {
-  return a.length === b.length && a.every((id, at) => id === b[at]);
+  return (
+    a.length === b.length &&
+    Buffer.compare(
+      Buffer.from(a.buffer, a.byteOffset, a.byteLength),
+      Buffer.from(b.buffer, b.byteOffset, b.byteLength),
+    ) === 0
+  );
 }
 
 /** A logprob as float32; what is no number is NaN, for the certificate to see. */

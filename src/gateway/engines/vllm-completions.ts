@@ -38,7 +38,10 @@ export function vllmCompletionsBody(
 /** One logprob a sampled token, in a list of its own beside their texts. */
 export function tokenLogprobs(value: unknown): Float32Array | null {
   const list = object(value)?.['token_logprobs'];
-  return Array.isArray(list) ? Float32Array.from(list, logprobOf) : null;
+  if (!Array.isArray(list)) return null;
+  const logprobs = new Float32Array(list.length);
+  for (let at = 0; at < list.length; at++) logprobs[at] = logprobOf(list[at]);
+  return logprobs;
 }
 
 /**

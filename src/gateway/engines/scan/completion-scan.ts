@@ -22,6 +22,9 @@ interface Cut {
   readonly put: (root: Json) => void;
 }
 
+/** Lists of an answer to ids, beside its `token_logprobs`, that nobody reads. */
+const unread = ['tokens', 'top_logprobs', 'text_offset'];
+
 const firstChoice = (root: Json): Json => (root['choices'] as Json[])[0]!;
 
 /** One pass over a completion's bytes. Throws nothing; `unusual` anywhere leaves the whole to the parser. */
@@ -65,10 +68,19 @@ class CompletionScan {
     if (!this.#is(key, 'logprobs')) return valueEnd(this.#bytes, at);
     if (!this.#once('logprobs')) return unusual;
     if (this.#bytes[at] !== openBrace) return valueEnd(this.#bytes, at);
-    return objectEnd(this.#bytes, at, (inner, value) =>
-      this.#is(inner, 'content') ? this.#entries(value) : valueEnd(this.#bytes, value),
-    );
+    return objectEnd(this.#bytes, at, (inner, value) => {
+      if (this.#is(inner, 'content')) return this.#entries(value);
+      return unread.some((name) => this.#is(inner, name))
+        ? this.#leaveOut(value)
+        : valueEnd(this.#bytes, value);
+    });
   };
+
+  #leaveOut(at: number): number {
+    const end = valueEnd(this.#bytes, at);
+    if (end !== unusual && this.#bytes[at] === openBracket) this.cuts.push({ start: at, end, put: () => {} });
+    return end;
+  }
 
   #ids(name: string, at: number, put: (root: Json, ids: Int32Array) => void): number {
     if (!this.#once(name)) return unusual;
@@ -107,7 +119,7 @@ class CompletionScan {
  * A chat completion's JSON without decoding and parsing its long lists: ids of the prompt and of the first choice stand in
  * the result as Int32Array, the entries of its logprobs as LogprobList, all else as JSON.parse gives it. null where
  * anything is unusual (no such JSON, a name twice, an id that is none, deep nesting, NaN): then the bytes are to be
- * parsed. What is given is what parsing would have given.
+ * parsed. What is given is what parsing would have given, but that of the texts, rivals and offsets of an answer to ids a 0 is left.
  */
 export function scanCompletion(bytes: Uint8Array): unknown {
   const scan = new CompletionScan(bytes);
