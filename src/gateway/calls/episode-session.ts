@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { EpisodeError, type CallRecord, type Failure } from '../../contracts/index.ts';
 import type { Logger } from '../../observe/index.ts';
 import { ChatError, type ChatAnswer, type ChatCaller, type ChatRequest } from '../chat.ts';
@@ -49,6 +50,8 @@ export class EpisodeSession {
 
   /** `trace`: where what happens is noted for people. Default: nowhere. */
   constructor(options: SessionOptions, policy: PolicyAccess, trace: EpisodeTrace = noTrace) {
+    // Each call on its way listens, until it has ended: any number is no leak.
+    setMaxListeners(0, this.#closing.signal);
     this.#trace = trace;
     this.#options = options;
     this.#policy = policy;
