@@ -76,6 +76,19 @@ async function redis(settings: Settings): Promise<Finding[]> {
   return findings;
 }
 
+/** Whether conversations will go on from ids, and by which reading of tool calls. */
+function continuation(
+  { continues, call_format: found }: PolicyProbe,
+  asked: Settings['policy']['toolCallParser'],
+): string {
+  if (!continues) return 'goes on from ids NO';
+  if (asked === 'off') return 'goes on from ids no (ROLLPOOL_TOOL_CALL_PARSER=off)';
+  if (asked === 'auto')
+    return `goes on from ids ${found === null ? 'NO: tool calls as UNKNOWN' : `yes, tool calls as ${found}`}`;
+  const other = found === null || found === asked ? '' : `, though its template writes ${found}`;
+  return `goes on from ids yes, tool calls as ${asked} (ROLLPOOL_TOOL_CALL_PARSER)${other}`;
+}
+
 async function policy(settings: Settings): Promise<Finding[]> {
   const { urls, apiKey, model, streaming } = settings.policy;
   // SGLang is never asked to stream.
@@ -103,7 +116,7 @@ async function policy(settings: Settings): Promise<Finding[]> {
             ...(streams(probe) ? [has(probe.streaming_ids, 'ids while it streams')] : []),
             `logprobs mode ${probe.logprobs_mode}`,
             has(probe.tools, 'tools'),
-            `goes on from ids ${probe.continues ? `yes, tool calls as ${probe.call_format ?? 'UNKNOWN'}` : 'NO'}`,
+            continuation(probe, settings.policy.toolCallParser),
             ...(probe.missing_flags.length > 0 ? [`start it with: ${probe.missing_flags.join(' ')}`] : []),
           ].join(', '),
         },

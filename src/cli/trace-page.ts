@@ -8,7 +8,8 @@ function clock(at: number): string {
 }
 
 function seconds(ms: number): string {
-  return `${(ms / 1000).toFixed(2)} s`;
+  // A clock that is set back makes less than nothing, and rounding makes minus nothing.
+  return `${Math.max(0, ms / 1000).toFixed(2)} s`;
 }
 
 /** Lines of a text, each after `margin`. */
@@ -95,7 +96,7 @@ export function callLines({ begin, call, joined }: TracedCall, since: number): s
   const facts = [
     call.replica === '' ? 'no replica' : call.replica,
     versions(call.version_start, call.version_end),
-    `prompt ${call.usage?.prompt_tokens ?? call.prompt_token_ids ?? '?'} tokens`,
+    `prompt ${call.usage?.prompt_tokens ?? call.prompt_token_ids ?? '?'} tokens${call.prompt_as === undefined ? '' : ` as ${call.prompt_as}`}`,
     `sampled ${sampled ?? 'none'} of ${call.max_tokens}`,
     `ids ${call.token_ids ?? 'missing'}, logprobs ${call.logprobs ?? 'missing'}`,
     `finish ${call.finish_reason ?? 'none'}`,

@@ -154,6 +154,7 @@ export class CallSampler {
         ? maxTokens
         : fitIntoContext(maxTokens, promptIds.length, this.#session.limits.context_tokens);
     record.maxTokens = limit;
+    record.promptAs = promptIds === null ? 'text' : 'ids';
     record.versionStart = state.version(replica.name);
     const changes = state.unpausedChanges(replica.name);
     const complete = (prompt: Int32Array | null): Promise<EngineAnswer> =>

@@ -10,6 +10,7 @@ import type {
 } from '../../contracts/index.ts';
 import type { ChatCaller } from '../chat.ts';
 import type { EngineAnswer } from '../engines/engine.ts';
+import type { PromptForm } from '../recorder/trace-line.ts';
 import type { CallClock } from './call-clock.ts';
 import { versionsOf } from './call-versions.ts';
 
@@ -55,6 +56,8 @@ export class RecordedCall {
   replica = '';
   /** Failures that were tried again, for people. */
   readonly retries: Retry[] = [];
+  /** How its prompt was sent; null before it was. */
+  promptAs: PromptForm | null = null;
   /** Why it has no answer, for people. */
   error: string | null = null;
   readonly #watcher: CallWatcher;

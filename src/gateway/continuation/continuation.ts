@@ -33,6 +33,9 @@ function shapeOf(answer: AssistantMessage, tail: readonly ChatMessage[]): string
   return [answer.tool_calls === undefined ? 'text' : 'calls', ...roles].join(' ');
 }
 
+/** Answers that are read here in another way than the engine reads them, before one is read alike, until all go as text. */
+const disagreementsAllowed = 3;
+
 /** Whether two argument strings say the same: some parsers write them anew. */
 function sameJson(a: string, b: string): boolean {
   if (a.trim() === b.trim()) return true;
@@ -83,6 +86,7 @@ export class Continuation {
   readonly #answered = new Map<number, Answered>();
   /** Whether calls are read out of text as the engine reads them; null until an answer with one was compared. */
   #agrees: boolean | null = null;
+  #disagreements = 0;
   /** The token that ends turns, once an answer showed it. */
   #end: number | null = null;
 
@@ -194,8 +198,8 @@ export class Continuation {
   }
 
   /**
-   * Whether an answer to ids is read as the engine reads its own: answers with calls were, until the first of them, whose ids
-   * are written as text and read here, shows otherwise.
+   * Whether an answer to ids is read as the engine reads its own: the first answers with calls, whose ids are written as
+   * text and read here, tell. One that was odd tells of itself alone.
    */
   async #readsCalls(
     { parent: { answer, ids }, tools }: ContinuedRequest,
@@ -207,18 +211,23 @@ export class Continuation {
     const sampled = ids.ended ? ids.completion.subarray(0, -1) : ids.completion;
     const reread = await this.#engine.reread(replica, sampled, tools, signal);
     if (reread === null) return true;
-    this.#agrees =
+    const agrees =
       reread.tool_calls.length === calls.length &&
       reread.tool_calls.every(({ name, arguments: given }, at) => {
         const { function: called } = calls[at]!;
         return called.name === name && sameJson(called.arguments, given);
       });
-    if (!this.#agrees) {
+    if (agrees) this.#agrees = true;
+    else if (++this.#disagreements === disagreementsAllowed) {
+      this.#agrees = false;
+      const engine = calls.map(({ function: called }) => called);
+      const here = reread.tool_calls.map(({ name, arguments: given }) => ({ name, arguments: given }));
       this.#log.warn(
-        'the policy reads its tool calls in another way than is known here: every prompt is sent as text. ROLLPOOL_TOOL_CALL_PARSER names the way',
+        { engine, here },
+        'tool calls are read out of text in another way than the policy reads its own: every prompt is sent as text, and sequences fork. Is ROLLPOOL_TOOL_CALL_PARSER the one that the inference server runs with?',
       );
     }
-    return this.#agrees;
+    return agrees;
   }
 
   async #holds(

@@ -41,7 +41,8 @@ class Body {
   }
 
   take(): Buffer {
-    return this.#whole ?? (this.#pieces.length === 1 ? this.#pieces[0]! : Buffer.concat(this.#pieces));
+    if (this.#whole !== null) return this.#whole.subarray(0, this.#size);
+    return this.#pieces.length === 1 ? this.#pieces[0]! : Buffer.concat(this.#pieces);
   }
 }
 

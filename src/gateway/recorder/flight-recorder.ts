@@ -4,7 +4,7 @@ import type { Logger } from '../../observe/index.ts';
 import type { SessionStats } from '../session.ts';
 import { lineText } from './line-text.ts';
 import { sweepTraces } from './retention.ts';
-import { callLine, traceSchema, type TracedRetry, type TraceLine } from './trace-line.ts';
+import { callLine, traceSchema, type CallDetail, type TraceLine } from './trace-line.ts';
 import { tracePath } from './trace-path.ts';
 import { TraceWriter } from './trace-writer.ts';
 
@@ -42,10 +42,7 @@ export interface EpisodeTrace {
   joined(request: { readonly request_id: string; readonly begun_by: string }): void;
   /** A request that no call was made for. */
   refused(request: { readonly request_id: string; readonly message: string }): void;
-  call(
-    record: CallRecord,
-    detail: { readonly retries: readonly TracedRetry[]; readonly error: string | null },
-  ): void;
+  call(record: CallRecord, detail: CallDetail): void;
   fate(index: number, fate: CallFate): void;
   end(stats: SessionStats): void;
 }

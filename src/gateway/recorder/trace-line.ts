@@ -8,6 +8,9 @@ import type {
 } from '../../contracts/index.ts';
 import type { SessionStats } from '../session.ts';
 
+/** `ids`: a prompt that goes on from a recorded answer. */
+export type PromptForm = 'ids' | 'text';
+
 /** The form of these lines, in the first one. */
 export const traceSchema = 'rollpool.trace/1';
 
@@ -59,6 +62,8 @@ export interface CallLine {
   readonly version_start: number | null;
   readonly version_end: number | null;
   readonly max_tokens: number;
+  /** How its prompt was sent: as recorded ids, or as text; absent where it never was. */
+  readonly prompt_as?: PromptForm;
   readonly finish_reason: string | null;
   readonly usage: CallRecord['usage'];
   readonly prompt_token_ids: number | null;
@@ -117,11 +122,16 @@ export interface CutLine {
 export type TraceLine =
   EpisodeLine | BeginLine | JoinedLine | RefusedLine | CallLine | FateLine | EndLine | CutLine;
 
+/** What a call's record does not say of it. */
+export interface CallDetail {
+  readonly retries: readonly TracedRetry[];
+  readonly error: string | null;
+  /** null: it was never sent. */
+  readonly promptAs: PromptForm | null;
+}
+
 /** The line of a call whose policy is done. */
-export function callLine(
-  record: CallRecord,
-  detail: { readonly retries: readonly TracedRetry[]; readonly error: string | null },
-): CallLine {
+export function callLine(record: CallRecord, detail: CallDetail): CallLine {
   return {
     type: 'call',
     call: record.index,
@@ -135,12 +145,14 @@ export function callLine(
     version_start: record.version_start,
     version_end: record.version_end,
     max_tokens: record.max_tokens,
+    ...(detail.promptAs === null ? {} : { prompt_as: detail.promptAs }),
     finish_reason: record.finish_reason,
     usage: record.usage,
     prompt_token_ids: record.prompt_token_ids?.length ?? null,
     token_ids: record.token_ids?.length ?? null,
     logprobs: record.logprobs?.length ?? null,
-    reasons: record.reasons,
+    // Whether it was delivered is not known yet: the fate tells.
+    reasons: record.reasons.filter((reason) => reason !== 'undelivered'),
     notes: record.notes,
     retries: detail.retries,
     error: detail.error,

@@ -256,7 +256,7 @@ describe('only text will do', () => {
       'written anew',
     ).not.toBeNull();
     const { promptOf } = setting(chatml, read('{"at":1}'));
-    expect(await promptOf(calling, sampled, [result])).toBeNull();
+    for (let odd = 0; odd < 3; odd++) expect(await promptOf(calling, sampled, [result])).toBeNull();
     expect(await promptOf({ role: 'assistant', content: 'Done' }, sampled, [result])).toBeNull();
     const none = setting(chatml, { content: 'I look <call>', reasoning: null, tool_calls: [] });
     expect(await none.promptOf(calling, sampled, [result])).toBeNull();
