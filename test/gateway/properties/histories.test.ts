@@ -10,9 +10,9 @@ import { EpisodePlayer } from './play-episode.ts';
 import { UnrulyWire, type WireFault } from './unruly-wire.ts';
 import { contradictions } from './verdict.ts';
 
-/** More: `ROLLPOOL_PROPERTY_RUNS=200`. The same again: `ROLLPOOL_PROPERTY_SEED=` the printed one. */
+/** More: `ROLLPOOL_PROPERTY_RUNS=200`. Others: `ROLLPOOL_PROPERTY_SEED=` any number. */
 const numRuns = Number(process.env['ROLLPOOL_PROPERTY_RUNS'] ?? 1);
-const seed = Number(process.env['ROLLPOOL_PROPERTY_SEED'] ?? Date.now() % 2 ** 31);
+const seed = Number(process.env['ROLLPOOL_PROPERTY_SEED'] ?? 1);
 
 const scripts = parseScripts({ schema: 'rollpool.scripts/1', scripts: [{ match: 'Task', turns: script }] });
 

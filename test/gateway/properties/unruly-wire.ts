@@ -110,7 +110,8 @@ export class UnrulyWire implements AsyncDisposable {
         response.end();
         return;
       }
-      const reply = await this.#forward(request, body, 'question');
+      // In turn too: a question that samples a token would take the fault of a call beside it.
+      const reply = await this.#inTurn(() => this.#forward(request, body, 'question'));
       response.writeHead(reply.status, reply.headers);
       response.end(reply.bytes);
       return;
