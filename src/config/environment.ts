@@ -121,7 +121,7 @@ export const environmentSchema = z.object({
   ROLLPOOL_POLICY_STREAMING: variable(flag.default(false), {
     section: 'Policy',
     about:
-      'Whether the inference server streams its answers to the worker, so that the tokens of a call that is cut are counted. Only vLLM streams token ids.',
+      'Whether the inference server streams its answers to the worker: agents that stream read them while they come, and the tokens of a call that is cut are counted. Only vLLM streams token ids.',
     absent: '`false`: whole answers',
   }),
   ROLLPOOL_TOOL_CALL_PARSER: variable(z.enum(['auto', 'off', ...callFormats]).default('auto'), {

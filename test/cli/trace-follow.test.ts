@@ -134,9 +134,10 @@ describe('a trace that is followed', () => {
     trace.fate(0, 'delivered');
     await recorder.settled();
     const following = follow(place.path, 'e');
+    const ended = expect(following.ended).rejects.toMatchObject({ code: 'ENOENT' });
     await until(() => following.text() !== '', 'it is followed');
     await rm(place.path, { recursive: true });
-    await expect(following.ended).rejects.toMatchObject({ code: 'ENOENT' });
+    await ended;
   });
 });
 
