@@ -322,6 +322,8 @@ s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); print(s.recv(100).dec
       expect(await two.read('only-in-one', 10)).toBeNull();
       const sleep = uniqueSleep();
       await using held = await two.spawn(['sleep', sleep], { user: 'agent' });
+      // Spawned is not yet running: what brings it into the sandbox may need a moment.
+      await until(async () => (await countProcesses(two, sleep)) === 1, 'it runs');
       await one.killAgent(30_000);
       expect(await countProcesses(two, sleep)).toBe(1);
       await held.kill();
