@@ -71,7 +71,8 @@ export class AnsweredCalls {
   }
 
   #root(agentId: string, tools: Tools): Place {
-    const key = JSON.stringify([agentId, tools ?? []]);
+    // JSON has no line break of its own.
+    const key = `${agentId}\n${toolsText(tools)}`;
     let root = this.#roots.get(key);
     if (root === undefined) this.#roots.set(key, (root = new Place([], null)));
     return root;
@@ -89,3 +90,13 @@ export class AnsweredCalls {
 }
 
 type Tools = readonly ToolDefinition[] | undefined;
+
+/** A request's tools as text, written once: they are asked for before and after its answer. */
+const written = new WeakMap<readonly ToolDefinition[], string>();
+
+function toolsText(tools: Tools): string {
+  if (tools === undefined) return '[]';
+  let text = written.get(tools);
+  if (text === undefined) written.set(tools, (text = JSON.stringify(tools)));
+  return text;
+}

@@ -1,7 +1,8 @@
 import type { ToolDefinition } from '../../contracts/index.ts';
 import type { CallFormat } from './call-formats/call-format.ts';
 import { GeneratedTextStream } from './call-formats/generated-text-stream.ts';
-import type { Spoken } from './engine.ts';
+import { contentOf } from './completion-parts.ts';
+import type { EngineAnswer, EngineRequest, Spoken } from './engine.ts';
 
 /**
  * What a sampled text says, read as the engine's tool parser of that name and a reasoning parser read it: for answers of
@@ -18,4 +19,19 @@ export function parseGeneratedText(
   const stream = new GeneratedTextStream({ tools, format, thinking });
   stream.push(text);
   return stream.end().spoken;
+}
+
+/** A read text in the words of the chat routes, which parse: an end with calls is `tool_calls`, and no second call where one was asked for. */
+export function asChatSaysIt(
+  { reasoning, content, tool_calls }: Spoken,
+  { parallel_tool_calls }: Pick<EngineRequest, 'parallel_tool_calls'>,
+  finish: string | null,
+): Pick<EngineAnswer, 'reasoning' | 'content' | 'tool_calls' | 'finish_reason'> {
+  const calls = parallel_tool_calls === false ? tool_calls.slice(0, 1) : tool_calls;
+  return {
+    reasoning,
+    content: contentOf(content, calls),
+    tool_calls: calls,
+    finish_reason: finish === 'stop' && calls.length > 0 ? 'tool_calls' : finish,
+  };
 }

@@ -1,7 +1,7 @@
 import { LinkedAbort } from '../linked-abort.ts';
 import type { Replica } from '../policy/replica.ts';
 import type { CallFormat } from './call-formats/call-format.ts';
-import { syntaxes } from './call-formats/syntaxes.ts';
+import { opensThinking } from './call-formats/format-of-rendering.ts';
 import { EngineError } from './engine-error.ts';
 import { textOfIds } from './text-of-ids.ts';
 
@@ -37,11 +37,12 @@ export class OpenedThinking {
     if (known !== undefined) return known;
     const text = await this.#text(replica, tail, signal);
     if (text === null) return undefined;
-    const opened = text.trimEnd().endsWith(syntaxes[format].thinking[0]);
+    const opened = opensThinking(text, format);
     if (this.#known.size >= kept) this.#known.clear();
     this.#known.set(key, opened);
     return opened;
   }
+
   async #text(replica: Replica, tail: Int32Array, signal: AbortSignal): Promise<string | null> {
     using limited = new LinkedAbort([signal]);
     const timer = setTimeout(() => limited.abort(new Error('no answer')), answerMs);

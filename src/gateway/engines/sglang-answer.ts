@@ -1,6 +1,5 @@
 import type { UntrainableReason } from '../../contracts/index.ts';
 import {
-  contentOf,
   count,
   firstChoice,
   ids,
@@ -17,7 +16,7 @@ import {
 import type { CallFormat } from './call-formats/call-format.ts';
 import type { EngineAnswer, EngineRequest } from './engine.ts';
 import { engineVersions } from './engine-versions.ts';
-import { parseGeneratedText } from './generated-text.ts';
+import { asChatSaysIt, parseGeneratedText } from './generated-text.ts';
 
 /** `output_token_logprobs`: `[logprob, id, text or null]` a sampled token. */
 function triplets(value: unknown): LogprobList | null {
@@ -84,11 +83,7 @@ export function sglangChatAnswer(body: unknown): EngineAnswer | null {
  */
 export function sglangGenerateAnswer(
   body: unknown,
-  {
-    tools,
-    tool_choice,
-    parallel_tool_calls,
-  }: Pick<EngineRequest, 'tools' | 'tool_choice' | 'parallel_tool_calls'>,
+  request: Pick<EngineRequest, 'tools' | 'tool_choice' | 'parallel_tool_calls'>,
   promptIds: Int32Array,
   format: CallFormat,
 ): EngineAnswer | null {
@@ -98,16 +93,11 @@ export function sglangGenerateAnswer(
   if (root === null || meta === null || sampled === null) return null;
 
   const finish = object(meta['finish_reason']);
-  const kind = text(finish?.['type']);
-  const spoken = parseGeneratedText(sampled, tool_choice === 'none' ? undefined : tools, format);
-  const calls = parallel_tool_calls === false ? spoken.tool_calls.slice(0, 1) : spoken.tool_calls;
+  const tools = request.tool_choice === 'none' ? undefined : request.tools;
   const pairs = triplets(meta['output_token_logprobs']);
   const listed = tokens(ids(root['output_ids']), pairs);
   return {
-    reasoning: spoken.reasoning,
-    content: contentOf(spoken.content, calls),
-    tool_calls: calls,
-    finish_reason: kind === 'stop' && calls.length > 0 ? 'tool_calls' : kind,
+    ...asChatSaysIt(parseGeneratedText(sampled, tools, format), request, text(finish?.['type'])),
     stop_sequence: text(finish?.['matched']),
     refusal: false,
     prompt_token_ids: promptIds,

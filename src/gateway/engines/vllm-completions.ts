@@ -1,8 +1,8 @@
 import type { UntrainableReason } from '../../contracts/index.ts';
 import type { CallFormat } from './call-formats/call-format.ts';
-import { contentOf, ids, logprobOf, object, sameIds, text, usageOf } from './completion-parts.ts';
+import { ids, logprobOf, object, sameIds, text, usageOf } from './completion-parts.ts';
 import type { EngineAnswer, EngineRequest, Spoken } from './engine.ts';
-import { parseGeneratedText } from './generated-text.ts';
+import { asChatSaysIt, parseGeneratedText } from './generated-text.ts';
 import { idText } from './id-text.ts';
 import { samplingFields } from './vllm-body.ts';
 
@@ -51,7 +51,7 @@ export function tokenLogprobs(value: unknown): Float32Array | null {
  */
 export function vllmCompletionsAnswer(
   body: unknown,
-  { tools, parallel_tool_calls }: Pick<EngineRequest, 'tools' | 'parallel_tool_calls'>,
+  request: Pick<EngineRequest, 'tools' | 'parallel_tool_calls'>,
   promptIds: Int32Array,
   format: CallFormat,
 ): EngineAnswer | null {
@@ -62,7 +62,7 @@ export function vllmCompletionsAnswer(
   if (root === null || choice === null || sampled === null) return null;
 
   const given = choice['prompt_token_ids'] ?? root['prompt_token_ids'];
-  return spokenCompletion(parseGeneratedText(sampled, tools, format), { parallel_tool_calls }, promptIds, {
+  return spokenCompletion(parseGeneratedText(sampled, request.tools, format), request, promptIds, {
     finish: text(choice['finish_reason']),
     stop: text(choice['stop_reason']),
     prompt: given === undefined || given === null ? promptIds : ids(given),
@@ -85,19 +85,15 @@ export interface CompletionFrame {
 /** An answer of that route to a prompt of `promptIds`, whose text was read. */
 export function spokenCompletion(
   spoken: Spoken,
-  { parallel_tool_calls }: { readonly parallel_tool_calls?: boolean | undefined },
+  request: Pick<EngineRequest, 'parallel_tool_calls'>,
   promptIds: Int32Array,
   { finish, stop, prompt, ids: sampled, logprobs, usage }: CompletionFrame,
 ): EngineAnswer {
-  const calls = parallel_tool_calls === false ? spoken.tool_calls.slice(0, 1) : spoken.tool_calls;
   const reasons: UntrainableReason[] = [];
   // It answered another prompt than the one it was asked.
   if (prompt !== null && !sameIds(prompt, promptIds)) reasons.push('length_mismatch');
   return {
-    reasoning: spoken.reasoning,
-    content: contentOf(spoken.content, calls),
-    tool_calls: calls,
-    finish_reason: finish === 'stop' && calls.length > 0 ? 'tool_calls' : finish,
+    ...asChatSaysIt(spoken, request, finish),
     stop_sequence: stop,
     refusal: finish === 'content_filter',
     prompt_token_ids: prompt,
