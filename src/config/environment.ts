@@ -6,11 +6,13 @@ import {
   flag,
   fleetUrl,
   lanes,
+  networks,
   numberText,
   plainText,
   policyUrls,
   prefix,
   redisUrl,
+  serviceUrl,
 } from './parsers.ts';
 
 /** What the documentation and the fault messages need to know of a variable beyond its schema. */
@@ -212,6 +214,89 @@ export const environmentSchema = z.object({
     section: 'Sandbox',
     about: 'Path of the Claude Code binary.',
     absent: 'the one of the optional npm dependency',
+  }),
+  ROLLPOOL_SANDBOX_DISK_MB: variable(count.default(10_240), {
+    section: 'Sandbox',
+    about:
+      'Megabytes (2^20 bytes) that a Docker sandbox may write to its disk, for tasks that say nothing (`sandbox.disk_mb`).',
+    absent: '10240',
+  }),
+  ROLLPOOL_DISK_FREE_MB: variable(numberText(z.int('must be a whole number').min(0)).default(5_120), {
+    section: 'Sandbox',
+    about:
+      "Megabytes that must be free on the disk of the Docker daemon's machine before an image is brought in or a sandbox starts. 0: not looked at.",
+    absent: '5120',
+  }),
+  ROLLPOOL_IMAGE_SECONDS: variable(seconds.default(1_800), {
+    section: 'Sandbox',
+    about: 'Seconds that the pull or the build of an image may take; the boot of a sandbox counts after it.',
+    absent: '1800',
+  }),
+  ROLLPOOL_SANDBOX_REACH: variable(z.enum(['auto', 'socket', 'tunnel']).default('auto'), {
+    section: 'Sandbox',
+    about:
+      "How a Docker sandbox reaches this worker's gateway: by a mounted `socket` (daemon and worker share their files) or by a `tunnel` over an exec (any daemon; needs python3 in the image).",
+    absent: '`auto`: the socket where it works, else the tunnel',
+  }),
+  ROLLPOOL_EGRESS_PRIVATE: variable(networks.default([]), {
+    section: 'Sandbox',
+    about:
+      'Private networks (CIDR, separated by commas) that an allow list of a task may lead to, such as a package mirror at `10.1.0.0/16`. Without it no private, loopback, link-local or metadata address is reached.',
+    absent: 'none',
+  }),
+  ROLLPOOL_WARM_SANDBOXES: variable(numberText(z.int('must be a whole number').min(0)).default(0), {
+    section: 'Sandbox',
+    about:
+      'Sandboxes that one worker process keeps ready ahead of demand, over all images and sizes that were asked for lately.',
+    absent: '0: each is made when its episode starts',
+  }),
+  ROLLPOOL_WARM_CLI: variable(flag.default(false), {
+    section: 'Sandbox',
+    about:
+      'Whether a ready sandbox also has the Claude Code CLI started and waiting for its prompt (89 MB each).',
+    absent: '`false`',
+  }),
+  ROLLPOOL_KEEP_SANDBOXES: variable(numberText(z.int('must be a whole number').min(0)).default(0), {
+    section: 'Sandbox',
+    about:
+      'Final states of sandboxes, as the agent left them, that are kept for `rollpool regrade`: the last so many of each provider.',
+    absent: '0: none is kept',
+  }),
+  E2B_API_KEY: variable(plainText.optional(), {
+    section: 'E2B',
+    about: 'Key of the E2B service. It stays in the worker.',
+    absent: 'no worker serves the lane `claude_code-e2b`',
+    secret: true,
+  }),
+  E2B_API_URL: variable(serviceUrl.optional(), {
+    section: 'E2B',
+    about: 'Base URL of the control plane.',
+    absent: "the vendor's, by E2B_DOMAIN",
+  }),
+  E2B_SANDBOX_URL: variable(serviceUrl.optional(), {
+    section: 'E2B',
+    about: 'Base URL of the sandboxes.',
+    absent: "the vendor's, by E2B_DOMAIN",
+  }),
+  E2B_DOMAIN: variable(plainText.optional(), {
+    section: 'E2B',
+    about: 'Domain of a self-hosted E2B.',
+    absent: '`e2b.app`',
+  }),
+  ROLLPOOL_E2B_TEMPLATE: variable(plainText.optional(), {
+    section: 'E2B',
+    about: 'Template for tasks that name none (`sandbox.template`).',
+    absent: '`rollpool-claude-code`, which `rollpool template build` makes',
+  }),
+  ROLLPOOL_E2B_SANDBOXES: variable(count.default(20), {
+    section: 'E2B',
+    about: 'E2B sandboxes that all workers of the pool have at once.',
+    absent: "20, the smallest plan's limit",
+  }),
+  ROLLPOOL_E2B_CREATES_PER_SECOND: variable(numberText(z.number().positive('must be above 0')).default(1), {
+    section: 'E2B',
+    about: 'E2B sandboxes that all workers of the pool create in a second.',
+    absent: "1, the smallest plan's limit",
   }),
   FLEET_API_KEY: variable(plainText.optional(), {
     section: 'Fleet',

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { z } from 'zod';
 import { laneSchema, type Lane } from '../contracts/index.ts';
 
@@ -106,6 +107,29 @@ function baseUrl(value: string, key: string): string {
 }
 
 export const fleetUrl = text((value) => baseUrl(value, 'FLEET_API_KEY'));
+
+export const serviceUrl = text((value) => baseUrl(value, 'E2B_API_KEY'));
+
+/** Networks in CIDR notation; a single address stands for itself. */
+export const networks = text((value) =>
+  listOf(value, (item) => {
+    const [address = '', bits, ...rest] = item.split('/');
+    const family = isIP(address);
+    const longest = family === 4 ? 32 : 128;
+    const length = bits === undefined ? longest : Number(bits);
+    if (
+      family === 0 ||
+      rest.length > 0 ||
+      bits === '' ||
+      !Number.isInteger(length) ||
+      length < 0 ||
+      length > longest
+    ) {
+      throw new Error(`"${item}" is not a network, such as 10.1.0.0/16 or fd00::/8`);
+    }
+    return `${address}/${length}`;
+  }),
+);
 
 /** Base URLs of the policy's replicas, without `/v1` and without a slash at the end. */
 export const policyUrls = text((value) => {

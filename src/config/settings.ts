@@ -57,6 +57,33 @@ export interface Settings {
     readonly claudeCli: string | null;
     /** null: the usual sockets. */
     readonly dockerHost: string | null;
+    /** Megabytes (2^20) a sandbox may write, where its task says nothing. */
+    readonly diskMb: number;
+    /** Megabytes (2^20) that must be free before anything starts; 0: not looked at. */
+    readonly diskFreeMb: number;
+    readonly imageSeconds: number;
+    readonly reach: Environment['ROLLPOOL_SANDBOX_REACH'];
+    /** CIDR networks that are private and yet may be reached by an allow list. */
+    readonly egressPrivate: readonly string[];
+    /** Sandboxes kept ready by one process; 0: none. */
+    readonly warm: number;
+    readonly warmCli: boolean;
+    /** Final states kept for grading them again; 0: none. */
+    readonly keep: number;
+  };
+  readonly e2b: {
+    /** null: no worker serves the lane. */
+    readonly apiKey: string | null;
+    /** Without a slash at the end; null: the vendor's. */
+    readonly apiUrl: string | null;
+    readonly sandboxUrl: string | null;
+    readonly domain: string | null;
+    /** Template for tasks that name none; null: the one that `template build` makes. */
+    readonly template: string | null;
+    /** Sandboxes of the whole pool at once. */
+    readonly sandboxes: number;
+    /** Creations of the whole pool a second. */
+    readonly createsPerSecond: number;
   };
   readonly fleet: {
     /** Without a slash at the end; null: the vendor's. */
@@ -119,6 +146,14 @@ function crossFaults(environment: Environment, sources: Sources): SettingsFault[
   }
   if (environment.FLEET_BASE_URL !== undefined && environment.FLEET_API_KEY === undefined) {
     fault('FLEET_BASE_URL', 'needs FLEET_API_KEY as well');
+  }
+  for (const variable of ['E2B_API_URL', 'E2B_SANDBOX_URL', 'E2B_DOMAIN'] as const) {
+    if (environment[variable] !== undefined && environment.E2B_API_KEY === undefined) {
+      fault(variable, 'needs E2B_API_KEY as well');
+    }
+  }
+  if (environment.ROLLPOOL_WARM_CLI && environment.ROLLPOOL_WARM_SANDBOXES === 0) {
+    fault('ROLLPOOL_WARM_CLI', `needs ${name('ROLLPOOL_WARM_SANDBOXES')} above 0`);
   }
   if (environment.ROLLPOOL_LOCK_RENEW_SECONDS * 3 > environment.ROLLPOOL_LOCK_SECONDS) {
     fault(
@@ -184,6 +219,23 @@ export function loadSettings(
       image: environment.ROLLPOOL_SANDBOX_IMAGE ?? null,
       claudeCli: cli === undefined ? null : resolve(cli),
       dockerHost: environment.DOCKER_HOST ?? null,
+      diskMb: environment.ROLLPOOL_SANDBOX_DISK_MB,
+      diskFreeMb: environment.ROLLPOOL_DISK_FREE_MB,
+      imageSeconds: environment.ROLLPOOL_IMAGE_SECONDS,
+      reach: environment.ROLLPOOL_SANDBOX_REACH,
+      egressPrivate: environment.ROLLPOOL_EGRESS_PRIVATE,
+      warm: environment.ROLLPOOL_WARM_SANDBOXES,
+      warmCli: environment.ROLLPOOL_WARM_CLI,
+      keep: environment.ROLLPOOL_KEEP_SANDBOXES,
+    },
+    e2b: {
+      apiKey: environment.E2B_API_KEY ?? null,
+      apiUrl: environment.E2B_API_URL ?? null,
+      sandboxUrl: environment.E2B_SANDBOX_URL ?? null,
+      domain: environment.E2B_DOMAIN ?? null,
+      template: environment.ROLLPOOL_E2B_TEMPLATE ?? null,
+      sandboxes: environment.ROLLPOOL_E2B_SANDBOXES,
+      createsPerSecond: environment.ROLLPOOL_E2B_CREATES_PER_SECOND,
     },
     fleet: {
       baseUrl: environment.FLEET_BASE_URL ?? null,

@@ -27,13 +27,30 @@ export const networkSchema = z.union([
   z.strictObject({ allow: z.array(z.string().min(1)).min(1) }),
 ]);
 
+/** A directory to build an image from. Optional parts of a task have no defaults here: its hash must not change with them. */
+export const imageBuildSchema = z.strictObject({
+  /** The build context: paths below its root. Files with `executable` names keep that bit. */
+  files: filesSchema,
+  /** Path of the Dockerfile in `files`. Absent: `Dockerfile`. */
+  dockerfile: relativePath.optional(),
+  /** Paths in `files` that are executable. */
+  executable: z.array(relativePath).optional(),
+  /** Seconds the build may take. Absent: the worker's setting. */
+  seconds: z.number().positive().optional(),
+});
+export type ImageBuild = z.infer<typeof imageBuildSchema>;
+
 export const sandboxSpecSchema = z.strictObject({
   /** Docker image; absent = the worker's default image. */
   image: z.string().min(1).optional(),
+  /** What the Docker image is built from, once on each host; instead of `image`. */
+  build: imageBuildSchema.optional(),
   /** E2B template. */
   template: z.string().min(1).optional(),
   cpus: z.number().positive().default(1),
   memory_mb: z.int().min(64).default(2048),
+  /** Megabytes (2^20 bytes) it may write to its disk. Absent: the worker's setting. */
+  disk_mb: z.int().min(16).optional(),
   network: networkSchema.default('none'),
   /** Where the agent works; created when absent. */
   workdir: z.string().startsWith('/').default('/workspace'),
@@ -43,13 +60,14 @@ export type SandboxSpec = z.infer<typeof sandboxSpecSchema>;
 /**
  * `all` is 1 when every command passes, else 0; `fraction` is passed commands / commands; `junit:PATH` is
  * passed tests / tests of a JUnit file; `file:PATH` is the number in a file. PATH is relative to the working
- * directory, is removed before the verify commands run and must be written by them.
+ * directory, is removed before the verify commands run and must be written by them. `harbor` is the number in
+ * /logs/verifier/reward.txt, or the numbers in reward.json beside it.
  */
 export const rewardRuleSchema = z.union([
-  z.enum(['all', 'fraction']),
+  z.enum(['all', 'fraction', 'harbor']),
   z
     .string()
-    .regex(/^(junit|file):(?!\/).+$/, 'must be all, fraction, junit:PATH or file:PATH')
+    .regex(/^(junit|file):(?!\/).+$/, 'must be all, fraction, harbor, junit:PATH or file:PATH')
     .refine((rule) => !rule.split(/[:/]/).includes('..'), {
       message: 'must stay inside the working directory',
     }),
@@ -57,6 +75,21 @@ export const rewardRuleSchema = z.union([
 
 export const verifySchema = z.strictObject({
   files: filesSchema.default({}),
+  /** Absolute directory that `files` go to. Absent: the working directory. */
+  dir: z
+    .string()
+    .regex(/^\/[^\0]*[^/\0]$/, 'must be an absolute path other than /')
+    .refine((path) => !path.split('/').includes('..'), { message: 'must not contain ..' })
+    .optional(),
+  /** Who runs the commands: an unprivileged user of its own, or root. Absent: grader. */
+  user: z.enum(['grader', 'root']).optional(),
+  /**
+   * Where they run: in the agent's sandbox once its processes are dead, or in a fresh one of the same task that gets only
+   * `artifacts` from it. Absent: same.
+   */
+  sandbox: z.enum(['same', 'fresh']).optional(),
+  /** With `sandbox: fresh`: files and directories below the working directory that are taken over, links excluded. */
+  artifacts: z.array(relativePath).min(1).optional(),
   commands: z.array(z.string().min(1)).min(1),
   reward: rewardRuleSchema.default('all'),
   /** Inclusive bounds; a reward outside them is not a reward. */

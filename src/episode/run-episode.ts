@@ -170,6 +170,8 @@ async function runPhases(
   const { task } = attempt;
   await timed(progress.times, 'boot_s', async () => {
     const place = { signal: attempt.signal };
+    // Bringing an image may take as long as it takes its provider; a boot may not.
+    if (task.kind === 'claude_code') await parts.provider?.provide?.(task.sandbox, attempt.signal);
     const environment = await enterEnvironment(attempt, parts, limits, ports.pool);
     progress.places = { ...nowhere, environment };
     const sandbox = await boots.add(

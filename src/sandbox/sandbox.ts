@@ -1,5 +1,5 @@
 import type { Readable, Writable } from 'node:stream';
-import type { Files, Owner, Reaper, SandboxSpec } from '../contracts/index.ts';
+import type { FileContent, Owner, Reaper, SandboxSpec } from '../contracts/index.ts';
 
 /**
  * Who runs a command. `root` is ours (set-up, grading preparation); `agent` is the unprivileged user the policy acts
@@ -50,9 +50,27 @@ export interface SandboxProcess extends AsyncDisposable {
 
 /**
  * What the sandbox is found to be. `gone` = it vanished or its provider does not answer: infra. `oom` = the limit on
- * memory was met inside it: the agent's own doing.
+ * memory was met inside it, `disk_full` = it wrote more than its disk may hold: the agent's own doing.
  */
-export type SandboxState = 'running' | 'oom' | 'gone';
+export type SandboxState = 'running' | 'oom' | 'disk_full' | 'gone';
+
+/** One regular file that was taken out of a sandbox. */
+export interface CollectedFile {
+  /** Relative to the working directory, `/` between its parts. */
+  readonly path: string;
+  readonly bytes: Uint8Array;
+  readonly executable: boolean;
+}
+
+/** Bounds of what is taken out; past one of them nothing is, and the error (class task, `artifacts_too_large`) says which. */
+export interface CollectBounds {
+  readonly max_bytes: number;
+  readonly max_files: number;
+  readonly timeout_ms: number;
+}
+
+/** Files to be written: text, base64, or bytes as they are. */
+export type UploadFiles = Readonly<Record<string, FileContent | Uint8Array>>;
 
 /** A running sandbox. Disposing it kills it and everything in it. All failures are EpisodeError. */
 export interface Sandbox extends AsyncDisposable {
@@ -65,17 +83,29 @@ export interface Sandbox extends AsyncDisposable {
   readonly cli_path: string | null;
   /** How the agent reaches the gateway: a Unix socket's path inside the sandbox. */
   readonly gateway_socket: string;
+  /** URL of the HTTP proxy that leads to the hosts of an allow list; null where there is none. Commands have it in their environment. */
+  readonly proxy_url: string | null;
   readonly isolation: 'container' | 'microvm' | 'process';
 
   /** Runs `command` with bash and waits for it. A non-zero exit is a result, not an error. */
   exec(command: string | readonly string[], options: ExecOptions): Promise<ExecResult>;
   spawn(command: string | readonly string[], options: SpawnOptions): Promise<SandboxProcess>;
   /** Writes files below `base` (default: the working directory), creating directories. Owner default: agent. */
-  upload(files: Files, options?: { base?: string; owner?: SandboxUser; mode?: number }): Promise<void>;
+  upload(files: UploadFiles, options?: { base?: string; owner?: SandboxUser; mode?: number }): Promise<void>;
   /** Makes `user` the owner of the whole working directory. Symbolic links are not followed, nothing outside is touched. */
   giveWorkdir(user: SandboxUser): Promise<void>;
   /** Reads one file whole; null when it is not a regular file (a symbolic link is not followed) or is larger than `max_bytes`. */
   read(path: string, max_bytes: number): Promise<Uint8Array | null>;
+  /**
+   * Takes regular files below the working directory out: each of `paths` is one, or a directory of them; one that is
+   * absent gives nothing. Links, devices and pipes are left out, and no link is followed. The agent must not be running.
+   */
+  collect(paths: readonly string[], bounds: CollectBounds): Promise<readonly CollectedFile[]>;
+  /**
+   * Keeps the files as they are now under a name that outlives the sandbox, and gives that name; absent where the
+   * provider cannot. `owner` and the time stand in its labels.
+   */
+  snapshot?(timeout_ms: number): Promise<string>;
   /** Kills every process of the agent user, and resolves only when none is left; rejects (infra) past `timeout_ms`. */
   killAgent(timeout_ms: number): Promise<void>;
   state(): Promise<SandboxState>;
@@ -92,11 +122,49 @@ export interface SandboxRequest {
   readonly cli_binary: string | null;
   /** Seconds after which anybody may reap it. */
   readonly ttl_seconds: number;
+  /** Start from a state that `Sandbox.snapshot` kept, instead of from the image. Default: null. */
+  readonly snapshot?: string | null;
   readonly signal: AbortSignal;
+}
+
+/** A sandbox ahead of its episode: `owner` names the worker, and no run. */
+export type PrepareRequest = Omit<SandboxRequest, 'gateway_dir' | 'snapshot'>;
+
+/** A sandbox that waits for an episode. Disposing it before it was assigned removes it. */
+export interface PreparedSandbox extends AsyncDisposable {
+  readonly id: string;
+  /** The sandbox as it will be, for what is started in it ahead; nobody answers at its gateway socket yet. */
+  readonly sandbox: Sandbox;
+  /** Whether it still works, asked over a standing channel. Never rejects. */
+  check(timeout_ms: number): Promise<boolean>;
+  /**
+   * Makes it the sandbox of an attempt, once: its gateway socket leads to `gateway_dir` from now on, and its time to live
+   * begins anew. A failure (infra) removes it.
+   */
+  assign(request: Pick<SandboxRequest, 'gateway_dir' | 'ttl_seconds' | 'signal'>): Promise<Sandbox>;
+}
+
+/** A kept final state. */
+export interface KeptSnapshot {
+  readonly name: string;
+  readonly owner: Owner;
+  /** Epoch milliseconds. */
+  readonly created_at: number;
 }
 
 export interface SandboxProvider extends Reaper, AsyncDisposable {
   /** One clear error when this provider cannot work here (no daemon, no bash, no socket mounts). Safe to repeat. */
   probe(signal?: AbortSignal): Promise<void>;
   create(request: SandboxRequest): Promise<Sandbox>;
+  /**
+   * Brings what sandboxes of `spec` are made from to where they are made: its image is pulled or built, once however many
+   * ask. Absent where there is nothing to bring. Rejects with class task (no such image, a build that fails) or infra.
+   */
+  provide?(spec: SandboxSpec, signal: AbortSignal): Promise<void>;
+  /** Makes a sandbox ahead of its episode; absent where the provider cannot. */
+  prepare?(request: PrepareRequest): Promise<PreparedSandbox>;
+  /** Kept final states of a pool, newest first; absent where the provider keeps none. */
+  listSnapshots?(pool: string): Promise<readonly KeptSnapshot[]>;
+  /** Removes a kept final state; one that is not there is fine. */
+  removeSnapshot?(name: string): Promise<void>;
 }

@@ -273,6 +273,45 @@ s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); print(s.recv(100).dec
       expect(Buffer.from((await shared.read('d/f', 10))!).toString()).toBe('1\n');
     });
 
+    test('gives out regular files below the working directory, and follows no link to them', async () => {
+      await using sandbox = await create();
+      const made = await sandbox.exec(
+        `mkdir -p out/deep empty && echo one >out/one && printf '\\0\\1\\377' >'out/deep/two words' && chmod +x out/one
+         ln out/one out/twin && ln -s /etc/passwd out/linked && ln -s /etc whole && mkfifo out/pipe && echo top >top && mkdir real && echo x >real/f && ln -s real led`,
+        { user: 'agent', timeout_ms: 30_000 },
+      );
+      expect(made.stderr).toBe('');
+      const bounds = { max_bytes: 100, max_files: 10, timeout_ms: 30_000 };
+      const files = await sandbox.collect(
+        ['out', 'top', 'out/one', 'whole', 'led/f', 'empty', 'absent'],
+        bounds,
+      );
+      expect(
+        Object.fromEntries(
+          files.map(({ path, bytes, executable }) => [
+            path,
+            [Buffer.from(bytes).toString('latin1'), executable],
+          ]),
+        ),
+      ).toEqual({
+        'out/one': ['one\n', true],
+        'out/twin': ['one\n', true],
+        'out/deep/two words': ['\0\x01\xff', false],
+        top: ['top\n', false],
+      });
+      for (const less of [{ max_bytes: 14 }, { max_files: 3 }]) {
+        await expect(sandbox.collect(['out', 'top'], { ...bounds, ...less })).rejects.toMatchObject({
+          failure: { class: 'task', code: 'artifacts_too_large' },
+        });
+      }
+      await sandbox.upload(Object.fromEntries(files.map(({ path, bytes }) => [path, bytes])), {
+        base: `${sandbox.workdir}/again`,
+      });
+      expect(Buffer.from((await sandbox.read('again/out/deep/two words', 10))!)).toEqual(
+        Buffer.from([0, 1, 255]),
+      );
+    });
+
     test('kills every process of the agent, however it hides', async () => {
       await using sandbox = await create();
       const sleep = uniqueSleep();

@@ -1,11 +1,8 @@
 import { posix } from 'node:path';
 import type { Readable } from 'node:stream';
 import { extract, pack } from 'tar-stream';
-import type { FileContent, Files } from '../../contracts/index.ts';
-
-function bytesOf(content: FileContent): Buffer {
-  return typeof content === 'string' ? Buffer.from(content, 'utf8') : Buffer.from(content.base64, 'base64');
-}
+import { fileBytes } from '../file-bytes.ts';
+import type { UploadFiles } from '../sandbox.ts';
 
 /** The directories above a relative path, outermost first. */
 function parentsOf(path: string): string[] {
@@ -19,7 +16,7 @@ function parentsOf(path: string): string[] {
  * followed.
  */
 export async function packFiles(
-  files: Files,
+  files: UploadFiles,
   options: { below: string; uid: number; mode: number },
 ): Promise<Buffer> {
   const tar = pack();
@@ -36,7 +33,7 @@ export async function packFiles(
       directories.add(directory);
       tar.entry({ ...owner, name: `${directory}/`, type: 'directory', mode: 0o755 });
     }
-    tar.entry({ ...owner, name, type: 'file', mode: options.mode }, bytesOf(content));
+    tar.entry({ ...owner, name, type: 'file', mode: options.mode }, Buffer.from(fileBytes(content)));
   }
   tar.finalize();
   await collected;

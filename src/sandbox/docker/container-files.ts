@@ -1,6 +1,6 @@
 import type Docker from 'dockerode';
-import type { Files } from '../../contracts/index.ts';
 import { taskFailure } from '../sandbox-failure.ts';
+import type { UploadFiles } from '../sandbox.ts';
 import { packFiles, unpackFile } from './archive.ts';
 import { hasMemoryTmp } from './container-spec.ts';
 import type { ControlChannel } from './control-channel.ts';
@@ -34,7 +34,7 @@ export class ContainerFiles {
     this.#workdir = workdir;
   }
 
-  async upload(files: Files, options: { base: string; uid: number; mode: number }): Promise<void> {
+  async upload(files: UploadFiles, options: { base: string; uid: number; mode: number }): Promise<void> {
     if (Object.keys(files).length === 0) return;
     for (const path of [options.base, ...Object.keys(files)]) {
       if (!isPlain(path)) {

@@ -1,11 +1,13 @@
 import { PassThrough, Writable } from 'node:stream';
 import type Docker from 'dockerode';
-import type { Files } from '../../contracts/index.ts';
 import { crashPoint } from '../../observe/index.ts';
 import { killOnAbort, runBounded } from '../bounded-command.ts';
+import { collectFiles } from '../collect-files.ts';
 import { OutputTail } from '../output-tail.ts';
 import { infraFailure, reasonOf } from '../sandbox-failure.ts';
 import type {
+  CollectBounds,
+  CollectedFile,
   ExecOptions,
   ExecResult,
   Sandbox,
@@ -13,6 +15,7 @@ import type {
   SandboxState,
   SandboxUser,
   SpawnOptions,
+  UploadFiles,
 } from '../sandbox.ts';
 import { startExec, type RunningExec } from './container-exec.ts';
 import { ContainerFiles } from './container-files.ts';
@@ -64,6 +67,7 @@ export class DockerSandbox implements Sandbox {
   readonly agent_home = homes.agent;
   readonly cli_path: string | null;
   readonly gateway_socket = gatewaySocket;
+  readonly proxy_url = null;
   readonly #parts: DockerSandboxParts;
   readonly #files: ContainerFiles;
   #disposal: Promise<void> | undefined;
@@ -155,7 +159,7 @@ export class DockerSandbox implements Sandbox {
   }
 
   async upload(
-    files: Files,
+    files: UploadFiles,
     options: { base?: string; owner?: SandboxUser; mode?: number } = {},
   ): Promise<void> {
     await this.#files.upload(files, {
@@ -171,6 +175,10 @@ export class DockerSandbox implements Sandbox {
 
   async read(path: string, max_bytes: number): Promise<Uint8Array | null> {
     return this.#files.read(path, max_bytes);
+  }
+
+  async collect(paths: readonly string[], bounds: CollectBounds): Promise<readonly CollectedFile[]> {
+    return collectFiles(this, paths, bounds);
   }
 
   async killAgent(timeout_ms: number): Promise<void> {

@@ -1,11 +1,13 @@
 import { chmod, lchown, lstat, mkdir, rm } from 'node:fs/promises';
 import { isAbsolute, join, normalize, relative } from 'node:path';
-import type { Files } from '../../contracts/index.ts';
 import { crashPoint } from '../../observe/index.ts';
 import { killOnAbort, runBounded } from '../bounded-command.ts';
+import { collectFiles } from '../collect-files.ts';
 import { OutputTail } from '../output-tail.ts';
 import { infraFailure, taskFailure } from '../sandbox-failure.ts';
 import type {
+  CollectBounds,
+  CollectedFile,
   ExecOptions,
   ExecResult,
   Sandbox,
@@ -13,6 +15,7 @@ import type {
   SandboxState,
   SandboxUser,
   SpawnOptions,
+  UploadFiles,
 } from '../sandbox.ts';
 import { killProcesses } from './kill-processes.ts';
 import { startCommand, type CommandContext } from './local-command.ts';
@@ -48,6 +51,7 @@ export class LocalSandbox implements Sandbox {
   readonly agent_home: string;
   readonly cli_path: string | null;
   readonly gateway_socket: string;
+  readonly proxy_url = null;
   readonly #directory: string;
   readonly #context: CommandContext;
   #state: LocalState;
@@ -143,7 +147,7 @@ export class LocalSandbox implements Sandbox {
   }
 
   async upload(
-    files: Files,
+    files: UploadFiles,
     options: { base?: string; owner?: SandboxUser; mode?: number } = {},
   ): Promise<void> {
     this.#assertThere();
@@ -176,6 +180,10 @@ export class LocalSandbox implements Sandbox {
     this.#assertThere();
     const inside = this.#inside(isAbsolute(path) ? path : join(this.workdir, path));
     return inside === null ? null : readPlainFile(join(this.#directory, inside), max_bytes);
+  }
+
+  async collect(paths: readonly string[], bounds: CollectBounds): Promise<readonly CollectedFile[]> {
+    return collectFiles(this, paths, bounds);
   }
 
   async killAgent(timeout_ms: number): Promise<void> {

@@ -4,6 +4,7 @@ import { lchown, lstat, mkdir, open, realpath, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import type { FileContent } from '../../contracts/index.ts';
+import { fileBytes } from '../file-bytes.ts';
 
 const run = promisify(execFile);
 
@@ -31,7 +32,7 @@ export async function makeDirectories(root: string, path: string, uid: number | 
 export async function placeFile(
   root: string,
   path: string,
-  content: FileContent,
+  content: FileContent | Uint8Array,
   options: { uid: number | null; mode: number },
 ): Promise<void> {
   const slash = path.lastIndexOf('/');
@@ -44,8 +45,7 @@ export async function placeFile(
     options.mode,
   );
   try {
-    if (typeof content === 'string') await file.writeFile(content, 'utf8');
-    else await file.writeFile(Buffer.from(content.base64, 'base64'));
+    await file.writeFile(fileBytes(content));
     await file.chmod(options.mode);
     if (options.uid !== null) await file.chown(options.uid, options.uid);
   } finally {
