@@ -7,6 +7,7 @@ export * from './failure.ts';
 export * from './ids.ts';
 export * from './job.ts';
 export * from './limits.ts';
+export * from './place-limit.ts';
 export * from './result.ts';
 export * from './sampling.ts';
 export * from './sequence.ts';
