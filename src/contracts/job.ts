@@ -26,6 +26,13 @@ export const episodeJobSchema = z.object({
 });
 export type EpisodeJob = z.infer<typeof episodeJobSchema>;
 
-/** Lanes are BullMQ queues: one for each kind and provider. */
-export const laneSchema = z.enum(['fleet', 'claude_code-docker', 'claude_code-e2b', 'claude_code-local']);
+/** Lanes are BullMQ queues: one for each kind and provider, and for grading kept final states again. */
+export const laneSchema = z.enum([
+  'fleet',
+  'claude_code-docker',
+  'claude_code-e2b',
+  'claude_code-local',
+  'regrade-docker',
+  'regrade-e2b',
+]);
 export type Lane = z.infer<typeof laneSchema>;

@@ -38,6 +38,40 @@ export const verifyOutcomeSchema = z.strictObject({
 });
 export type VerifyOutcome = z.infer<typeof verifyOutcomeSchema>;
 
+/** An episode whose kept final state was graded again. */
+export const regradeSourceSchema = z.strictObject({
+  run_id: z.string(),
+  batch_id: z.string(),
+  episode_id: z.string(),
+  attempt: z.int(),
+  sample_index: z.int(),
+  provider: z.string(),
+  /** Name of the kept state. */
+  snapshot: z.string(),
+  /** The reward it had then. */
+  reward: z.number().nullable(),
+});
+export type RegradeSource = z.infer<typeof regradeSourceSchema>;
+
+const policySchema = z.strictObject({
+  model: z.string(),
+  version_start: z.int().nullable(),
+  version_end: z.int().nullable(),
+  /** `pushed` by a trainer, read from the `engine`, or `none`. */
+  version_source: z.enum(['pushed', 'engine', 'none']),
+  logprobs_mode: z.enum(['processed', 'raw', 'unknown']),
+});
+
+/** What grading again takes over from the episode it grades. */
+export const regradeOrderSchema = z.strictObject({
+  source: regradeSourceSchema,
+  status: statusSchema,
+  stop_reason: stopReasonSchema,
+  policy: policySchema,
+  sampling: samplingSchema,
+});
+export type RegradeOrder = z.infer<typeof regradeOrderSchema>;
+
 /** A result without its sequences and trace: what the results queue and the streams carry. */
 export const resultSummarySchema = z.object({
   schema: z.literal(resultSchemaName),
@@ -59,14 +93,7 @@ export const resultSummarySchema = z.object({
   rewards: z.record(z.string(), z.number()),
   metrics: z.record(z.string(), z.union([z.number(), z.boolean(), z.string()])),
   failure: failureSchema.nullable(),
-  policy: z.strictObject({
-    model: z.string(),
-    version_start: z.int().nullable(),
-    version_end: z.int().nullable(),
-    /** `pushed` by a trainer, read from the `engine`, or `none`. */
-    version_source: z.enum(['pushed', 'engine', 'none']),
-    logprobs_mode: z.enum(['processed', 'raw', 'unknown']),
-  }),
+  policy: policySchema,
   sampling: samplingSchema,
   usage: z.strictObject({
     calls: z.int().nonnegative(),
@@ -89,7 +116,18 @@ export const resultSummarySchema = z.object({
   /** Counts of sequences by certificate grade. */
   grades: z.strictObject({ exact: z.int(), forked: z.int(), untrainable: z.int() }),
   worker: z.string(),
-  sandbox: z.strictObject({ provider: z.string(), id: z.string() }).nullable(),
+  sandbox: z
+    .strictObject({
+      provider: z.string(),
+      id: z.string(),
+      /** The final state as the agent left it, where it was kept, and how the agent had ended. */
+      snapshot: z
+        .strictObject({ name: z.string(), status: statusSchema, stop_reason: stopReasonSchema })
+        .optional(),
+    })
+    .nullable(),
+  /** The episode whose kept final state this result graded again, without a model call; absent: it ran an agent. */
+  regrade_of: regradeSourceSchema.optional(),
 });
 export type ResultSummary = z.infer<typeof resultSummarySchema>;
 

@@ -103,9 +103,9 @@ export interface Sandbox extends AsyncDisposable {
   collect(paths: readonly string[], bounds: CollectBounds): Promise<readonly CollectedFile[]>;
   /**
    * Keeps the files as they are now under a name that outlives the sandbox, and gives that name; absent where the
-   * provider cannot. `owner` and the time stand in its labels.
+   * provider cannot. Its labels say whose it is and when it was kept. Memory, /tmp and what is mounted are not kept.
    */
-  snapshot?(timeout_ms: number): Promise<string>;
+  snapshot?(owner: Owner, timeout_ms: number): Promise<string>;
   /** Kills every process of the agent user, and resolves only when none is left; rejects (infra) past `timeout_ms`. */
   killAgent(timeout_ms: number): Promise<void>;
   state(): Promise<SandboxState>;
