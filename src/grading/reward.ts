@@ -1,15 +1,26 @@
 import type { Verify, VerifyOutcome } from '../contracts/index.ts';
+import {
+  harborRewardJson,
+  harborRewardName,
+  harborRewardText,
+  parseHarborRewards,
+  type HarborRewardTexts,
+} from './harbor-reward.ts';
 import { countJunit, JunitError } from './junit.ts';
 
 export type RewardRule =
   | { readonly kind: 'all' }
   | { readonly kind: 'fraction' }
+  | { readonly kind: 'harbor' }
   | { readonly kind: 'junit'; readonly path: string }
   | { readonly kind: 'file'; readonly path: string };
 
-/** A reward rule taken apart: `junit:PATH` and `file:PATH` have a path relative to the working directory. */
+/**
+ * A reward rule taken apart: `junit:PATH` and `file:PATH` have a path relative to the working directory; the files of
+ * `harbor` have fixed places, which harbor-reward.ts names.
+ */
 export function parseRewardRule(rule: Verify['reward']): RewardRule {
-  if (rule === 'all' || rule === 'fraction') return { kind: rule };
+  if (rule === 'all' || rule === 'fraction' || rule === 'harbor') return { kind: rule };
   const at = rule.indexOf(':');
   return { kind: rule.slice(0, at) as 'junit' | 'file', path: rule.slice(at + 1) };
 }
@@ -50,24 +61,58 @@ function fault(code: RewardFault['code'], message: string): RewardResult {
 function inRange(
   reward: number,
   [low, high]: Verify['reward_range'],
-  name: string,
+  name: string | Readonly<Record<string, number>>,
   metrics: Readonly<Record<string, number>>,
 ): RewardResult {
   if (!(reward >= low && reward <= high)) {
     return fault('reward_invalid', `the reward ${reward} is outside reward_range [${low}, ${high}]`);
   }
-  return { reward, rewards: { [name]: reward }, metrics };
+  return { reward, rewards: typeof name === 'string' ? { [name]: reward } : name, metrics };
+}
+
+type Unusable = (code: RewardFault['code'], message: string) => RewardResult;
+
+function fromNumber(
+  text: string,
+  path: string,
+  range: Verify['reward_range'],
+  name: string,
+  unusable: Unusable,
+): RewardResult {
+  const value = parseRewardNumber(text);
+  return value === null
+    ? unusable('reward_invalid', `${path} holds no finite number: ${JSON.stringify(text.slice(0, 80))}`)
+    : inRange(value, range, name, {});
+}
+
+/** The range is that of the number that counts; the others only have to be finite. */
+function fromHarbor(
+  { json, text }: HarborRewardTexts,
+  range: Verify['reward_range'],
+  unusable: Unusable,
+): RewardResult {
+  if (json !== null) {
+    const read = parseHarborRewards(json);
+    return 'wrong' in read
+      ? unusable('reward_invalid', `${harborRewardJson.path} ${read.wrong}`)
+      : inRange(read.reward, range, read.rewards, {});
+  }
+  if (text !== null) return fromNumber(text, harborRewardText.path, range, harborRewardName, unusable);
+  return unusable(
+    'reward_missing',
+    `the verify commands wrote no readable regular file ${harborRewardJson.path} or ${harborRewardText.path}`,
+  );
 }
 
 /**
  * Applies a reward rule. `file` is the reward file's text, null when it was not there or not a regular file of sensible
- * size; `cutShort` says that a command was killed (deadline, memory), so that a missing or half-written file is the doing
+ * size (rule `harbor`: the texts of both its files); `cutShort` says that a command was killed (deadline, memory), so that a missing or half-written file is the doing
  * of what was graded and not of the verifier: the reward is then 0, or the low end of a range without 0.
  */
 export function computeReward(
   verify: Pick<Verify, 'reward' | 'reward_range'>,
   outcomes: readonly VerifyOutcome[],
-  file: string | null,
+  file: string | HarborRewardTexts | null,
   cutShort: boolean,
 ): RewardResult {
   const rule = parseRewardRule(verify.reward);
@@ -77,23 +122,19 @@ export function computeReward(
     return inRange(outcomes.filter(passed).length / outcomes.length, range, 'tests', {});
   }
 
-  const name = rule.kind === 'junit' ? 'tests' : 'file';
+  const name = { junit: 'tests', file: 'file', harbor: harborRewardName }[rule.kind];
   const nothing = range[0] <= 0 && range[1] >= 0 ? 0 : range[0];
-  const unusable = (code: RewardFault['code'], message: string): RewardResult =>
+  const unusable: Unusable = (code, message) =>
     cutShort ? inRange(nothing, range, name, {}) : fault(code, message);
 
-  if (file === null) {
+  if (rule.kind === 'harbor') {
+    const texts = typeof file === 'object' && file !== null ? file : { json: null, text: file };
+    return fromHarbor(texts, range, unusable);
+  }
+  if (typeof file !== 'string') {
     return unusable('reward_missing', `the verify commands wrote no readable regular file ${rule.path}`);
   }
-  if (rule.kind === 'file') {
-    const value = parseRewardNumber(file);
-    return value === null
-      ? unusable(
-          'reward_invalid',
-          `${rule.path} holds no finite number: ${JSON.stringify(file.slice(0, 80))}`,
-        )
-      : inRange(value, range, name, {});
-  }
+  if (rule.kind === 'file') return fromNumber(file, rule.path, range, name, unusable);
   try {
     const counts = countJunit(file);
     if (counts.tests === 0) return unusable('reward_invalid', `${rule.path} has no test case`);

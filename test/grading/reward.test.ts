@@ -126,3 +126,78 @@ describe('the reward rules', () => {
     expect(parseRewardRule('fraction')).toEqual({ kind: 'fraction' });
   });
 });
+
+describe('the reward of a Harbor task', () => {
+  const grade = (
+    json: string | null,
+    text: string | null,
+    { range = unit, cutShort = false }: { range?: [number, number]; cutShort?: boolean } = {},
+  ): unknown =>
+    computeReward({ reward: 'harbor', reward_range: range }, [outcome(1)], { json, text }, cutShort);
+
+  it('is the number in reward.txt, whatever the exit code of the tests', () => {
+    expect(grade(null, '0.25\n')).toEqual({ reward: 0.25, rewards: { reward: 0.25 }, metrics: {} });
+  });
+
+  it('is the one in reward.json where there are both files', () => {
+    expect(grade('{"accuracy": 0.5}', '1')).toEqual({
+      reward: 0.5,
+      rewards: { accuracy: 0.5 },
+      metrics: {},
+    });
+  });
+
+  it('is the number named reward among several, and the others may lie outside its range', () => {
+    fc.assert(
+      fc.property(
+        fc.dictionary(
+          fc.string().filter((name) => name !== '__proto__'),
+          fc.double({ noNaN: true, noDefaultInfinity: true }).map((value) => value + 0),
+        ),
+        fc.double({ noNaN: true, min: 0, max: 1 }).map((value) => value + 0),
+        (others, reward) => {
+          const rewards = { ...others, reward };
+          expect(grade(JSON.stringify(rewards), null)).toEqual({ reward, rewards, metrics: {} });
+        },
+      ),
+    );
+  });
+
+  it('takes true for 1 and false for 0, as Harbor does', () => {
+    expect(grade('{"reward": true, "tidy": false}', null)).toMatchObject({
+      reward: 1,
+      rewards: { reward: 1, tidy: 0 },
+    });
+  });
+
+  it.each([
+    '',
+    '{}',
+    '[]',
+    '1',
+    'null',
+    '[1]',
+    '{"reward": NaN}',
+    '{"reward": 1e999}',
+    '{"reward": "1"}',
+    '{"reward": null}',
+    '{"reward": {"a": 1}}',
+    '{"a": 1, "b": 1}',
+    '{"reward": 1, "note": "good"}',
+    '{"reward": 1',
+    '{"reward": 2}',
+  ])('is invalid where reward.json says %j, though reward.txt has a number', (json) => {
+    expect(grade(json, '1')).toMatchObject({ fault: { code: 'reward_invalid' } });
+  });
+
+  it('is missing where the tests wrote neither file, unless they were killed: then nothing was earned', () => {
+    expect(grade(null, null)).toMatchObject({ fault: { code: 'reward_missing' } });
+    expect(grade(null, null, { cutShort: true })).toMatchObject({ reward: 0, rewards: { reward: 0 } });
+    expect(grade('{"rew', '1', { cutShort: true })).toMatchObject({ reward: 0 });
+    expect(grade(null, '', { cutShort: true, range: [-1, 1] })).toMatchObject({ reward: 0 });
+  });
+
+  it('has no path of its own in the rule', () => {
+    expect(parseRewardRule('harbor')).toEqual({ kind: 'harbor' });
+  });
+});
