@@ -22,11 +22,13 @@ export function sandboxProviderOf(
   settings: Settings,
   name: SandboxProviderName,
   log: Logger,
+  runtimeDirectory: string | null = null,
 ): SandboxProvider {
   return createSandboxProvider(name, {
     log,
     defaultImage: settings.sandbox.image,
     dockerHost: settings.sandbox.dockerHost,
+    runtimeDirectory,
   });
 }
 
@@ -85,6 +87,8 @@ export interface LanesOptions {
   readonly log: Logger;
   /** What Fleet creations pass; default: nothing holds them. */
   readonly gate?: CreationGate;
+  /** This process's own directory; null: no sandbox is made ahead of its episode. Default: null. */
+  readonly runtimeDirectory?: string | null;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -97,7 +101,10 @@ function candidatesOf({ worker, fleet }: Settings): Lane[] {
 }
 
 /** Makes sure that a lane works here; rejects with why it does not. */
-async function openLane(lane: Lane, { settings, log, gate, signal }: LanesOptions): Promise<ServedLane> {
+async function openLane(
+  lane: Lane,
+  { settings, log, gate, signal, runtimeDirectory }: LanesOptions,
+): Promise<ServedLane> {
   if (lane === 'fleet') {
     const environments = fleetProviderOf(settings, log, gate);
     if (environments === null) throw new Error('FLEET_API_KEY is not set');
@@ -106,7 +113,7 @@ async function openLane(lane: Lane, { settings, log, gate, signal }: LanesOption
   if (lane === 'claude_code-e2b') throw new Error('this version does not serve it yet');
   const cli_binary = await findClaudeCli(settings.sandbox.claudeCli);
   const name = lane === 'claude_code-docker' ? 'docker' : 'local';
-  return probed({ provider: sandboxProviderOf(settings, name, log), cli_binary }, signal);
+  return probed({ provider: sandboxProviderOf(settings, name, log, runtimeDirectory), cli_binary }, signal);
 }
 
 async function probed(lane: ServedLane, signal: AbortSignal | undefined): Promise<ServedLane> {

@@ -78,10 +78,16 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
       settings.fleet.apiKey === null
         ? undefined
         : keep(await createCreationGate({ ...options.queue, provider: 'fleet' }));
-    const served = keep(
-      await probeLanes({ settings, log, signal: options.signal, ...(gate === undefined ? {} : { gate }) }),
-    );
     const runtime = keep(await makeRuntimeDirectory(id, settings.redis.prefix));
+    const served = keep(
+      await probeLanes({
+        settings,
+        log,
+        signal: options.signal,
+        runtimeDirectory: runtime.path,
+        ...(gate === undefined ? {} : { gate }),
+      }),
+    );
     const recorder = recorderOf(settings, id, log);
     if (recorder !== null) keep(recorder);
     const gateway = keep(

@@ -12,6 +12,8 @@ export interface SandboxProviderOptions {
   readonly dockerHost?: string | null;
   /** Processes and threads a Docker sandbox may have at once. Default: 512. */
   readonly pidsLimit?: number;
+  /** Where directories of Docker sandboxes that wait for their episode are made. Default: none is made ahead. */
+  readonly runtimeDirectory?: string | null;
   /** Where local sandboxes are made. Default: the system's directory for temporary files. */
   readonly directory?: string;
   /** PATH of commands in local sandboxes. Default: the usual system directories and that of this Node. */

@@ -2,6 +2,7 @@ import type Docker from 'dockerode';
 import { labelsOf } from '../leftovers.ts';
 import { taskFailure } from '../sandbox-failure.ts';
 import type { SandboxRequest } from '../sandbox.ts';
+import type { HostFacts } from './host-facts.ts';
 import { homes, uids } from './users.ts';
 
 const gatewayMount = '/gw';
@@ -9,11 +10,6 @@ export const gatewaySocket = `${gatewayMount}/gw.sock`;
 export const cliMount = '/opt/rollpool/claude';
 
 const mebibyte = 2 ** 20;
-
-export interface HostFacts {
-  /** CPUs the daemon has to give. */
-  readonly cpus: number;
-}
 
 export interface SpecOptions {
   readonly image: string;
@@ -58,9 +54,10 @@ export function containerOptions(
 ): Docker.ContainerCreateOptions {
   const { spec, owner } = request;
   const memory = spec.memory_mb * mebibyte;
-  const mounts: Docker.MountConfig = [
-    { Type: 'bind', Source: request.gateway_dir, Target: gatewayMount, ReadOnly: true },
-  ];
+  const mounts: Docker.MountConfig = [];
+  if (request.gateway_dir !== null) {
+    mounts.push({ Type: 'bind', Source: request.gateway_dir, Target: gatewayMount, ReadOnly: true });
+  }
   if (request.cli_binary !== null) {
     mounts.push({ Type: 'bind', Source: request.cli_binary, Target: cliMount, ReadOnly: true });
   }

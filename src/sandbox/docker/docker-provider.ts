@@ -1,18 +1,21 @@
 import type Docker from 'dockerode';
-import { crashPoint, silentLogger, type Logger } from '../../observe/index.ts';
-import { infraFailure, reasonOf } from '../sandbox-failure.ts';
+import { silentLogger, type Logger } from '../../observe/index.ts';
 import type { ReapFilter, ReapReport } from '../../contracts/index.ts';
-import type { Sandbox, SandboxProvider, SandboxRequest } from '../sandbox.ts';
-import { bootFailure, startFailure, type BootContext } from './boot-failure.ts';
-import { checkSpec, cliMount, containerOptions, type HostFacts } from './container-spec.ts';
-import { ControlChannel } from './control-channel.ts';
-import { connectDocker, daemonCall, removeContainer, statusOf } from './daemon.ts';
+import type {
+  PreparedSandbox,
+  PrepareRequest,
+  Sandbox,
+  SandboxProvider,
+  SandboxRequest,
+} from '../sandbox.ts';
+import { ContainerBoot, type BootedContainer } from './container-boot.ts';
+import { checkSpec, cliMount, containerOptions } from './container-spec.ts';
+import { connectDocker, daemonCall, statusOf } from './daemon.ts';
 import { DockerSandbox } from './docker-sandbox.ts';
+import { makeGatewayDirectory, socketUnseen } from './gateway-directory.ts';
+import { lookAtHost, type HostFacts } from './host-facts.ts';
+import { PreparedDockerSandbox } from './prepared-sandbox.ts';
 import { reapContainers } from './reap-containers.ts';
-
-const probeMs = 10_000;
-const bootCallMs = 120_000;
-const removeMs = 60_000;
 
 export interface DockerProviderOptions {
   /** Image of tasks that name none. Default: `rollpool-sandbox:bookworm`, which scripts/build-sandbox-image builds. */
@@ -21,6 +24,11 @@ export interface DockerProviderOptions {
   readonly dockerHost?: string | null;
   /** Processes and threads a sandbox may have at once. Default: 512. */
   readonly pidsLimit?: number;
+  /**
+   * Where directories of sandboxes that wait for their episode are made, on the file system of the gateway's sockets and
+   * removed by somebody when this process is dead. Default: none, and no sandbox is made ahead.
+   */
+  readonly runtimeDirectory?: string | null;
   readonly log?: Logger;
 }
 
@@ -31,19 +39,19 @@ export class DockerProvider implements SandboxProvider {
   readonly name = 'docker';
   readonly #docker: Docker;
   readonly #image: string;
-  readonly #dockerHost: string | null;
+  readonly #where: string;
+  readonly #directory: string | null;
   readonly #pidsLimit: number;
-  readonly #log: Logger;
+  readonly #boots: ContainerBoot;
   #host: Promise<HostFacts> | undefined;
-  /** Creations that were given up: the daemon may still finish them, and then they have to go. */
-  readonly #abandoned = new Set<Promise<void>>();
 
   constructor(options: DockerProviderOptions = {}) {
-    this.#dockerHost = options.dockerHost ?? null;
-    this.#docker = connectDocker(this.#dockerHost);
+    this.#where = options.dockerHost ?? 'DOCKER_HOST or its default socket';
+    this.#directory = options.runtimeDirectory ?? null;
+    this.#docker = connectDocker(options.dockerHost ?? null);
     this.#image = options.defaultImage ?? defaultImage;
     this.#pidsLimit = options.pidsLimit ?? 512;
-    this.#log = options.log ?? silentLogger;
+    this.#boots = new ContainerBoot(this.#docker, options.log ?? silentLogger);
   }
 
   async probe(signal?: AbortSignal): Promise<void> {
@@ -63,6 +71,47 @@ export class DockerProvider implements SandboxProvider {
   }
 
   async create(request: SandboxRequest): Promise<Sandbox> {
+    const { sandbox, seesSocket } = await this.#make(request);
+    if (seesSocket) return sandbox;
+    await sandbox[Symbol.asyncDispose]();
+    throw socketUnseen(request.gateway_dir);
+  }
+
+  async prepare(request: PrepareRequest): Promise<PreparedSandbox> {
+    if (this.#directory === null) {
+      throw new Error('sandboxes are made ahead only where the provider has a directory for them');
+    }
+    const directory = await makeGatewayDirectory(this.#directory);
+    try {
+      const made = await this.#make({ ...request, gateway_dir: directory.path }, [directory]);
+      return new PreparedDockerSandbox({ ...made, directory: directory.path });
+    } catch (error) {
+      await directory[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  async reap(filter: ReapFilter): Promise<ReapReport> {
+    return reapContainers(this.#docker, filter);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#boots[Symbol.asyncDispose]();
+  }
+
+  /** What the daemon is, or one clear error why sandboxes cannot run on it. Asked once. */
+  async #hostFacts(signal?: AbortSignal): Promise<HostFacts> {
+    this.#host ??= lookAtHost(this.#docker, this.#where, signal).catch((error: unknown) => {
+      this.#host = undefined;
+      throw error;
+    });
+    return this.#host;
+  }
+
+  async #make(
+    request: SandboxRequest,
+    attached: readonly AsyncDisposable[] = [],
+  ): Promise<BootedContainer & { readonly sandbox: DockerSandbox }> {
     request.signal.throwIfAborted();
     checkSpec(request);
     const host = await this.#hostFacts(request.signal);
@@ -73,132 +122,15 @@ export class DockerProvider implements SandboxProvider {
       host,
       expiresAt: Date.now() + request.ttl_seconds * 1000,
     });
-    const context: BootContext = { image, isDefaultImage: image === this.#image, request };
-    crashPoint('sandbox.create:before');
-    const container = await this.#createContainer(options, context);
-    let control: ControlChannel | undefined;
-    try {
-      control = await this.#start(container, context);
-      crashPoint('sandbox.create:after');
-      return new DockerSandbox({
-        docker: this.#docker,
-        container,
-        control,
-        workdir: request.spec.workdir.replace(/(?<=.)\/+$/, ''),
-        cliPath: request.cli_binary === null ? null : cliMount,
-        pidsLimit: this.#pidsLimit,
-      });
-    } catch (error) {
-      control?.close();
-      await removeContainer(this.#docker, container.id, removeMs).catch((cause: unknown) =>
-        this.#log.warn({ err: cause, container: container.id }, 'left a container behind'),
-      );
-      throw error;
-    }
-  }
-
-  async reap(filter: ReapFilter): Promise<ReapReport> {
-    return reapContainers(this.#docker, filter);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.#abandoned);
-  }
-
-  /** What the daemon is, or one clear error why sandboxes cannot run on it. Asked once. */
-  async #hostFacts(signal?: AbortSignal): Promise<HostFacts> {
-    this.#host ??= this.#look(signal).catch((error: unknown) => {
-      this.#host = undefined;
-      throw error;
+    const booted = await this.#boots.boot(options, { image, isDefaultImage: image === this.#image, request });
+    const sandbox = new DockerSandbox({
+      docker: this.#docker,
+      ...booted,
+      workdir: request.spec.workdir.replace(/(?<=.)\/+$/, ''),
+      cliPath: request.cli_binary === null ? null : cliMount,
+      pidsLimit: this.#pidsLimit,
+      attached,
     });
-    return this.#host;
-  }
-
-  async #look(signal?: AbortSignal): Promise<HostFacts> {
-    const where = this.#dockerHost ?? 'DOCKER_HOST or its default socket';
-    let info: { OSType?: string; OperatingSystem?: string; NCPU?: number };
-    try {
-      info = (await daemonCall(
-        'find the daemon',
-        probeMs,
-        async () => this.#docker.info() as Promise<unknown>,
-        signal,
-      )) as typeof info;
-    } catch (error) {
-      signal?.throwIfAborted();
-      throw infraFailure(
-        'docker_unreachable',
-        `no Docker daemon answers at ${where}: start one, or set DOCKER_HOST (${reasonOf((error as Error).cause ?? error)})`,
-        { phase: 'boot', cause: error },
-      );
-    }
-    if (info.OSType !== 'linux') {
-      throw infraFailure(
-        'docker_unfit',
-        `the Docker daemon at ${where} runs ${info.OSType} containers, not linux`,
-        {
-          phase: 'boot',
-        },
-      );
-    }
-    if (process.platform !== 'linux' || info.OperatingSystem?.includes('Docker Desktop') === true) {
-      throw infraFailure(
-        'socket_mount_unsupported',
-        `the Docker daemon at ${where} runs in a virtual machine, into which the gateway's Unix socket cannot be ` +
-          'mounted: set DOCKER_HOST to a daemon on this Linux machine, or use --sandbox local',
-        { phase: 'boot' },
-      );
-    }
-    return { cpus: info.NCPU ?? 1 };
-  }
-
-  async #createContainer(
-    options: Docker.ContainerCreateOptions,
-    context: BootContext,
-  ): Promise<Docker.Container> {
-    const creation = this.#docker.createContainer(options);
-    try {
-      return await daemonCall('create container', bootCallMs, () => creation, context.request.signal);
-    } catch (error) {
-      const abandoned = creation
-        .then(
-          (container) => removeContainer(this.#docker, container.id, removeMs),
-          () => undefined,
-        )
-        .catch(() => undefined)
-        .finally(() => this.#abandoned.delete(abandoned));
-      this.#abandoned.add(abandoned);
-      throw bootFailure(error, context);
-    }
-  }
-
-  /** Starts the container and waits until its main process has prepared it. */
-  async #start(container: Docker.Container, context: BootContext): Promise<ControlChannel> {
-    const { request } = context;
-    let control: ControlChannel | undefined;
-    try {
-      const stream = await daemonCall(
-        'attach to container',
-        bootCallMs,
-        () => container.attach({ stream: true, stdin: true, stdout: true, stderr: true, hijack: true }),
-        request.signal,
-      );
-      stream.on('error', () => undefined);
-      control = new ControlChannel(stream as ConstructorParameters<typeof ControlChannel>[0]);
-      await daemonCall('start container', bootCallMs, () => container.start(), request.signal);
-      const socket = await control.ready(bootCallMs, request.signal);
-      if (socket !== 'socket') {
-        throw infraFailure(
-          'socket_mount_unsupported',
-          `the gateway's socket in ${request.gateway_dir} is not seen inside the container: the Docker daemon ` +
-            '(DOCKER_HOST) must run on this machine and share its files',
-          { phase: 'boot' },
-        );
-      }
-      return control;
-    } catch (error) {
-      control?.close();
-      throw await startFailure(error, container, context);
-    }
+    return { ...booted, sandbox };
   }
 }

@@ -56,6 +56,8 @@ export interface DockerSandboxParts {
   readonly workdir: string;
   readonly cliPath: string | null;
   readonly pidsLimit: number;
+  /** What goes with the container, and after it. */
+  readonly attached: readonly AsyncDisposable[];
 }
 
 /** A container. The agent is uid 1000 in it, the grader uid 1001, and both can become nobody else. */
@@ -209,6 +211,7 @@ export class DockerSandbox implements Sandbox {
       await removeContainer(this.#parts.docker, this.id, removeMs);
       this.#parts.control.close();
       await this.#parts.control.closed;
+      for (const part of this.#parts.attached) await part[Symbol.asyncDispose]();
       crashPoint('sandbox.delete:after');
     })();
     await this.#disposal;

@@ -4,7 +4,7 @@
 #
 # Arguments: workdir, agent uid, agent home, grader uid, grader home, seconds to live, socket path.
 # Lines in:  SEQ VERB [ARGUMENT]      Lines out: SEQ ok|fault [TEXT]; the first answer has SEQ 0.
-# Verbs: ping · kill UID · oom · ttl SECONDS · own UID · walk PATH · file PATH. Paths come escaped for printf %b.
+# Verbs: ping · enter SECONDS · kill UID · oom · ttl SECONDS · own UID · walk PATH · file PATH. Paths come escaped for printf %b.
 #
 # Answers to `kill` use builtins only: they must work while the agent has used up every process slot.
 set -u
@@ -111,10 +111,16 @@ walk() {
   done
 }
 
+say_socket() { # SEQ: whether the gateway's socket is seen
+  if [[ -S $socket ]]; then printf '%s ok socket\n' "$1"; else printf '%s ok no-socket\n' "$1"; fi
+}
+
 answer() {
   local seq=$1 verb=$2 argument=$3 path text name walked rest
   case $verb in
     ping) printf '%s ok\n' "$seq" ;;
+    # An episode enters: its time begins now.
+    enter) deadline=$((SECONDS + argument)) && say_socket "$seq" ;;
     kill) kill_pass "$seq" "$argument" ;;
     oom) oom_kills "$seq" ;;
     ttl) deadline=$((deadline + argument)) && printf '%s ok\n' "$seq" ;;
@@ -150,8 +156,7 @@ if ! text=$(prepare 2>&1); then
 fi
 workdir=$(cd -P -- "$workdir" && pwd)
 cd /
-if [[ -S $socket ]]; then text=socket; else text=no-socket; fi
-printf '0 ok %s\n' "$text"
+say_socket 0
 
 while :; do
   left=$((deadline - SECONDS))
