@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { allowEntrySchema } from './allow-entry.ts';
 import { limitsSchema } from './limits.ts';
 
 /** A file's content: text, or bytes as base64. */
@@ -22,9 +23,10 @@ const key = z
   .max(512)
   .refine((value) => !value.includes('\0'), { message: 'must not contain NUL' });
 
+/** What a sandbox reaches: nothing, all that Docker's bridge leads to, or the hosts of a list (docs/network.md). */
 export const networkSchema = z.union([
   z.enum(['none', 'open']),
-  z.strictObject({ allow: z.array(z.string().min(1)).min(1) }),
+  z.strictObject({ allow: z.array(allowEntrySchema).min(1).max(256) }),
 ]);
 
 /** A directory to build an image from. Optional parts of a task have no defaults here: its hash must not change with them. */
@@ -73,31 +75,60 @@ export const rewardRuleSchema = z.union([
     }),
 ]);
 
-export const verifySchema = z.strictObject({
-  files: filesSchema.default({}),
-  /** Absolute directory that `files` go to. Absent: the working directory. */
-  dir: z
-    .string()
-    .regex(/^\/[^\0]*[^/\0]$/, 'must be an absolute path other than /')
-    .refine((path) => !path.split('/').includes('..'), { message: 'must not contain ..' })
-    .optional(),
-  /** Who runs the commands: an unprivileged user of its own, or root. Absent: grader. */
-  user: z.enum(['grader', 'root']).optional(),
-  /**
-   * Where they run: in the agent's sandbox once its processes are dead, or in a fresh one of the same task that gets only
-   * `artifacts` from it. Absent: same.
-   */
-  sandbox: z.enum(['same', 'fresh']).optional(),
-  /** With `sandbox: fresh`: files and directories below the working directory that are taken over, links excluded. */
-  artifacts: z.array(relativePath).min(1).optional(),
-  commands: z.array(z.string().min(1)).min(1),
-  reward: rewardRuleSchema.default('all'),
-  /** Inclusive bounds; a reward outside them is not a reward. */
-  reward_range: z
-    .tuple([z.number(), z.number()])
-    .default([0, 1])
-    .refine(([low, high]) => low < high, { message: 'must be [low, high] with low < high' }),
-});
+/** Directories an image needs as they are: emptying one for a verifier would take the sandbox apart. */
+const systemDirectories =
+  /^\/(?:bin|boot|etc|gw|home|lib|lib32|lib64|libx32|opt|root|run|sbin|srv|tmp|usr|var)$|^\/(?:dev|proc|sys)(?:\/|$)/;
+
+function holds(directory: string, path: string): boolean {
+  return `${path}/`.startsWith(`${directory}/`);
+}
+
+export const verifySchema = z
+  .strictObject({
+    files: filesSchema.default({}),
+    /** Absolute directory that `files` go to; it is created empty. Absent: the working directory. */
+    dir: z
+      .string()
+      .regex(/^\/[^\0]*[^/\0]$/, 'must be an absolute path other than /')
+      .refine((path) => !/\/\.{0,2}(?:\/|$)/.test(path), { message: 'must not contain .., . or //' })
+      .refine((path) => !systemDirectories.test(path), {
+        message: 'must not be a directory of the system: it is emptied before the files come in',
+      })
+      .optional(),
+    /** Who runs the commands: an unprivileged user of its own, or root. Absent: grader. */
+    user: z.enum(['grader', 'root']).optional(),
+    /**
+     * Where they run: in the agent's sandbox once its processes are dead, or in a fresh one of the same task that gets only
+     * `artifacts` from it. Absent: same.
+     */
+    sandbox: z.enum(['same', 'fresh']).optional(),
+    /** With `sandbox: fresh`: files and directories below the working directory that are taken over, links excluded. */
+    artifacts: z.array(relativePath).min(1).optional(),
+    commands: z.array(z.string().min(1)).min(1),
+    reward: rewardRuleSchema.default('all'),
+    /** Inclusive bounds; a reward outside them is not a reward. */
+    reward_range: z
+      .tuple([z.number(), z.number()])
+      .default([0, 1])
+      .refine(([low, high]) => low < high, { message: 'must be [low, high] with low < high' }),
+  })
+  .superRefine((verify, context) => {
+    const refuse = (field: string, message: string): void => {
+      context.addIssue({ code: 'custom', path: [field], message });
+    };
+    if (verify.sandbox === 'fresh' && verify.artifacts === undefined) {
+      refuse('artifacts', 'must name what a fresh sandbox gets of the agent (verify.sandbox is fresh)');
+    }
+    if (verify.sandbox !== 'fresh' && verify.artifacts !== undefined) {
+      refuse('artifacts', 'is only for verify.sandbox fresh');
+    }
+    if (verify.dir !== undefined && verify.reward === 'harbor') {
+      const logs = '/logs/verifier';
+      if (holds(verify.dir, logs) || holds(logs, verify.dir)) {
+        refuse('dir', `must be apart from ${logs}, where reward harbor has its files`);
+      }
+    }
+  });
 export type Verify = z.infer<typeof verifySchema>;
 
 const shared = {
@@ -108,15 +139,23 @@ const shared = {
   metadata: z.record(z.string(), z.json()).default({}),
 };
 
-export const claudeCodeTaskSchema = z.strictObject({
-  ...shared,
-  kind: z.literal('claude_code'),
-  sandbox: sandboxSpecSchema.prefault({}),
-  files: filesSchema.default({}),
-  /** Shell commands that prepare the working directory, in order, before the agent starts. */
-  setup: z.array(z.string().min(1)).default([]),
-  verify: verifySchema,
-});
+export const claudeCodeTaskSchema = z
+  .strictObject({
+    ...shared,
+    kind: z.literal('claude_code'),
+    sandbox: sandboxSpecSchema.prefault({}),
+    files: filesSchema.default({}),
+    /** Shell commands that prepare the working directory, in order, before the agent starts. */
+    setup: z.array(z.string().min(1)).default([]),
+    verify: verifySchema,
+  })
+  .superRefine(({ sandbox, verify }, context) => {
+    const workdir = sandbox.workdir.replace(/(?<=.)\/+$/, '');
+    if (verify.dir !== undefined && holds(verify.dir, workdir)) {
+      const message = 'must not be or hold sandbox.workdir: it is emptied before the files come in';
+      context.addIssue({ code: 'custom', path: ['verify', 'dir'], message });
+    }
+  });
 export type ClaudeCodeTask = z.infer<typeof claudeCodeTaskSchema>;
 
 /** Null anywhere: the service decides, or there is none. Names in exports, and what is refused: docs/tasks.md. */

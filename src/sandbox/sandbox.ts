@@ -81,7 +81,7 @@ export interface Sandbox extends AsyncDisposable {
   readonly agent_home: string;
   /** Path of the agent CLI inside the sandbox, when one was mounted. */
   readonly cli_path: string | null;
-  /** How the agent reaches the gateway: a Unix socket's path inside the sandbox. */
+  /** How the agent reaches the gateway: a Unix socket's path inside the sandbox. Nobody listens there without a gateway. */
   readonly gateway_socket: string;
   /** URL of the HTTP proxy that leads to the hosts of an allow list; null where there is none. Commands have it in their environment. */
   readonly proxy_url: string | null;
@@ -116,8 +116,11 @@ export interface Sandbox extends AsyncDisposable {
 export interface SandboxRequest {
   readonly spec: SandboxSpec;
   readonly owner: Owner;
-  /** Directory on this machine that holds `gw.sock`, mounted (docker) or used in place (local). */
-  readonly gateway_dir: string;
+  /**
+   * Directory on this machine that holds `gw.sock`, mounted (docker) or used in place (local). null: no gateway, as no
+   * agent runs there.
+   */
+  readonly gateway_dir: string | null;
   /** Agent CLI binary on this machine to be mounted read-only; null for none. */
   readonly cli_binary: string | null;
   /** Seconds after which anybody may reap it. */
@@ -130,6 +133,9 @@ export interface SandboxRequest {
 /** A sandbox ahead of its episode: `owner` names the worker, and no run. */
 export type PrepareRequest = Omit<SandboxRequest, 'gateway_dir' | 'snapshot'>;
 
+/** What a sandbox made ahead gets of its attempt. */
+export type AssignRequest = Pick<SandboxRequest, 'ttl_seconds' | 'signal'> & { readonly gateway_dir: string };
+
 /** A sandbox that waits for an episode. Disposing it before it was assigned removes it. */
 export interface PreparedSandbox extends AsyncDisposable {
   readonly id: string;
@@ -141,7 +147,7 @@ export interface PreparedSandbox extends AsyncDisposable {
    * Makes it the sandbox of an attempt, once: its gateway socket leads to `gateway_dir` from now on, and its time to live
    * begins anew. A failure (infra) removes it.
    */
-  assign(request: Pick<SandboxRequest, 'gateway_dir' | 'ttl_seconds' | 'signal'>): Promise<Sandbox>;
+  assign(request: AssignRequest): Promise<Sandbox>;
 }
 
 /** A kept final state. */

@@ -25,6 +25,28 @@ describe('task', () => {
       { ...minimal, verify: { commands: ['true'], reward: 'file:../r' } },
       'verify.reward',
     ],
+    [
+      'artifacts without a fresh sandbox',
+      { ...minimal, verify: { commands: ['true'], artifacts: ['a'] } },
+      'verify.artifacts',
+    ],
+    [
+      'a fresh sandbox that gets nothing',
+      { ...minimal, verify: { commands: ['true'], sandbox: 'fresh' } },
+      'verify.artifacts',
+    ],
+    ['a directory of the system', { ...minimal, verify: { commands: ['true'], dir: '/usr' } }, 'verify.dir'],
+    ['a directory with ..', { ...minimal, verify: { commands: ['true'], dir: '/a/../b' } }, 'verify.dir'],
+    [
+      'the working directory for the verifier',
+      { ...minimal, sandbox: { workdir: '/a/b/' }, verify: { commands: ['true'], dir: '/a' } },
+      'verify.dir',
+    ],
+    [
+      'the place of the reward for the verifier',
+      { ...minimal, verify: { commands: ['true'], dir: '/logs', reward: 'harbor' } },
+      'verify.dir',
+    ],
     ['an unknown field', { ...minimal, nonsense: 1 }, ''],
     ['limits below one', { ...minimal, limits: { max_turns: 0 } }, 'limits.max_turns'],
   ])('refuses %s, naming the field', (_what, task, field) => {

@@ -2,7 +2,7 @@ import { link } from 'node:fs/promises';
 import { join } from 'node:path';
 import { EpisodeError } from '../../contracts/index.ts';
 import { infraFailure, reasonOf } from '../sandbox-failure.ts';
-import type { PreparedSandbox, Sandbox, SandboxRequest } from '../sandbox.ts';
+import type { AssignRequest, PreparedSandbox, Sandbox } from '../sandbox.ts';
 import type { ControlChannel } from './control-channel.ts';
 import { socketUnseen } from './gateway-directory.ts';
 
@@ -42,7 +42,7 @@ export class PreparedDockerSandbox implements PreparedSandbox {
     );
   }
 
-  async assign(request: Pick<SandboxRequest, 'gateway_dir' | 'ttl_seconds' | 'signal'>): Promise<Sandbox> {
+  async assign(request: AssignRequest): Promise<Sandbox> {
     if (this.#assigned) throw new Error(`the ready sandbox ${this.id} was assigned before`);
     this.#assigned = true;
     try {

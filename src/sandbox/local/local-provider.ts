@@ -88,7 +88,7 @@ export class LocalProvider implements SandboxProvider {
         directory,
         state,
         cliPath: request.cli_binary,
-        gatewaySocket: join(request.gateway_dir, 'gw.sock'),
+        gatewaySocket: join(request.gateway_dir ?? join(directory, tmpName), 'gw.sock'),
         path: this.#path,
       });
     } catch (error) {
@@ -154,7 +154,8 @@ export class LocalProvider implements SandboxProvider {
     if (process.platform !== 'linux' || process.getuid?.() !== 0) return null;
     const uid = accountOf(request.owner.nonce);
     const programs = request.cli_binary === null ? [] : [request.cli_binary];
-    if (await accountWorks(uid, { directory, programs, socketDir: request.gateway_dir })) return uid;
+    if (await accountWorks(uid, { directory, programs, socketDir: request.gateway_dir ?? directory }))
+      return uid;
     this.#log.warn(
       'this local sandbox runs as root: a user of its own could not reach the gateway, the CLI or its directory',
     );
