@@ -1,3 +1,4 @@
+export * from './allow-entry.ts';
 export * from './call-format.ts';
 export * from './call.ts';
 export * from './certificate.ts';
