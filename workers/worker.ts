@@ -135,6 +135,7 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
       limits: settings.limits,
       sampling: settings.sampling,
       pool: settings.redis.prefix,
+      keep_sandboxes: settings.sandbox.keep,
       log,
     });
     const lanes = Object.fromEntries(

@@ -8,6 +8,7 @@ import { feederCommand } from './feeder.ts';
 import { localFleetCommand } from './local-fleet.ts';
 import { policyCommand } from './policy.ts';
 import { reapCommand } from './reap.ts';
+import { regradeCommand } from './regrade.ts';
 import { resultsCommand } from './results.ts';
 import { runCommand } from './run.ts';
 import { Interrupted } from './shutdown.ts';
@@ -51,6 +52,7 @@ function createProgram(): Command {
     traceCommand(),
     policyCommand(),
     localFleetCommand(),
+    regradeCommand(),
     reapCommand(),
     doctorCommand(),
   ]) {

@@ -8,7 +8,7 @@ import type { LaneParts } from './ports.ts';
 /** Seconds a sandbox or an environment may outlive the sum of its phases before anybody may reap it. */
 const ttlMarginSeconds = 300;
 
-function ttlSeconds(limits: EffectiveLimits): number {
+export function ttlSeconds(limits: EffectiveLimits): number {
   return (
     limits.boot_seconds +
     limits.setup_seconds +
@@ -20,7 +20,7 @@ function ttlSeconds(limits: EffectiveLimits): number {
   );
 }
 
-function ownerOf(attempt: EpisodeAttempt, pool: string): Owner {
+export function ownerOf(attempt: EpisodeAttempt, pool: string): Owner {
   const { run_id, episode_id } = attempt.job;
   return {
     pool,
@@ -51,17 +51,22 @@ export async function enterEnvironment(
   });
 }
 
-/** Creates the sandbox of an attempt within `boot_seconds`; null where the lane needs none. */
+/**
+ * Creates the sandbox of an attempt within `boot_seconds`; null where the lane needs none. One that starts from a kept
+ * state runs no agent and needs no gateway.
+ */
 export async function boot(
   attempt: EpisodeAttempt,
-  parts: LaneParts,
+  parts: Pick<LaneParts, 'provider' | 'cli_binary'>,
   limits: EffectiveLimits,
   pool: string,
   gatewayDir: string | null,
+  snapshot: string | null = null,
 ): Promise<Sandbox | null> {
   const { task } = attempt;
   if (parts.provider === null || task.kind !== 'claude_code') return null;
-  if (gatewayDir === null) throw new Error('a sandboxed agent needs a gateway session with a Unix socket');
+  if (gatewayDir === null && snapshot === null)
+    throw new Error('a sandboxed agent needs a gateway session with a Unix socket');
   using deadline = phaseDeadline('boot', limits.boot_seconds, attempt.signal);
   try {
     return await parts.provider.create({
@@ -70,6 +75,7 @@ export async function boot(
       gateway_dir: gatewayDir,
       cli_binary: parts.cli_binary,
       ttl_seconds: ttlSeconds(limits),
+      snapshot,
       signal: deadline.signal,
     });
   } catch (error) {

@@ -38,5 +38,7 @@ export interface EpisodePorts {
   readonly pool: string;
   /** Sandboxes booting at once in this process, apart from episodes running. Default: 2 x cores. */
   readonly boot_concurrency?: number;
+  /** Final states of sandboxes that are kept for grading again, the last so many of a provider. Default: 0. */
+  readonly keep_sandboxes?: number;
   readonly log: Logger;
 }

@@ -1,7 +1,6 @@
 import { availableParallelism } from 'node:os';
 import PQueue from 'p-queue';
 import {
-  EpisodeError,
   resolveLimits,
   resolveSampling,
   type CallRecord,
@@ -18,21 +17,13 @@ import { crashPoint, type Logger } from '../observe/index.ts';
 import type { EpisodeAttempt, EpisodeOutput, EpisodeProcessor } from '../queue/processor.ts';
 import { buildSequences, buildTrace, encodePayload } from '../trajectory/index.ts';
 import { runAgent } from './agent-phase.ts';
+import { failureOf, stopReasonOf, tearDown, timed } from './attempt-end.ts';
 import { boot, enterEnvironment, setUp } from './boot.ts';
 import { conversationOf } from './conversation.ts';
-import { nowhere, placeOf, type Place, type Places } from './place.ts';
-import { summarise, type PhaseTimes } from './summary.ts';
+import { keepState, type KeptState } from './keep-state.ts';
+import { nowhere, placeOf, type Places } from './place.ts';
+import { noUsage, summarise, type PhaseTimes } from './summary.ts';
 import type { EpisodePorts } from './ports.ts';
-
-/** Seconds a sandbox or an environment may take to die before we leave it to the reaper. */
-const teardownSeconds = 60;
-
-const noUsage: ResultSummary['usage'] = {
-  calls: 0,
-  prompt_tokens: 0,
-  completion_tokens: 0,
-  discarded_tokens: 0,
-};
 
 /** Everything known of an attempt while it runs; what it holds at the end makes the result. */
 interface Progress {
@@ -47,42 +38,8 @@ interface Progress {
   stats: SessionStats | null;
   calls: readonly CallRecord[];
   places: Places;
-}
-
-function stopReasonOf(failure: Failure): StopReason {
-  return failure.class === 'infra' ? 'infra' : failure.class === 'task' ? 'task_error' : 'agent_error';
-}
-
-/** The one boundary where an error becomes a failure: an EpisodeError brings its own, anything else is ours. */
-function failureOf(error: unknown, phase: Phase): Failure {
-  if (error instanceof EpisodeError) return error.failure;
-  const message = error instanceof Error ? error.message : String(error);
-  return { class: 'infra', phase, code: 'internal_error', message: message.slice(0, 2000), retryable: true };
-}
-
-async function timed(times: PhaseTimes, name: keyof PhaseTimes, work: () => Promise<void>): Promise<void> {
-  const startedAt = performance.now();
-  try {
-    await work();
-  } finally {
-    times[name] = (performance.now() - startedAt) / 1000;
-  }
-}
-
-/** Ends the place; one that does not end in time is left to the reaper, which finds it by its labels. */
-async function tearDown(place: Place, log: Logger): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<'late'>((resolve) => {
-    timer = setTimeout(() => resolve('late'), teardownSeconds * 1000);
-  });
-  try {
-    const ended = await Promise.race([place[Symbol.asyncDispose]().then(() => 'dead' as const), late]);
-    if (ended === 'late') log.error({ place: place.id }, 'did not end in time: left to the reaper');
-  } catch (error) {
-    log.error({ err: error, place: place.id }, 'could not be removed: left to the reaper');
-  } finally {
-    clearTimeout(timer);
-  }
+  /** The kept final state; null: none is kept. */
+  snapshot: KeptState | null;
 }
 
 /**
@@ -115,6 +72,7 @@ export function createEpisodeProcessor(ports: EpisodePorts): EpisodeProcessor {
       stats: null,
       calls: [],
       places: nowhere,
+      snapshot: null,
     };
     let session: GatewaySession | undefined;
     try {
@@ -199,7 +157,17 @@ async function runPhases(
   const calls = await session.finish();
 
   progress.phase = 'grade';
-  const { status } = ended.verdict;
+  const { status, stop_reason } = ended.verdict;
+  if (sandbox !== null) {
+    progress.snapshot = await keepState(
+      sandbox,
+      parts.provider,
+      attempt,
+      ports,
+      { status, stop_reason },
+      log,
+    );
+  }
   await timed(progress.times, 'grade_s', async () => {
     const grade = await parts.grader.grade({
       task,
@@ -247,6 +215,7 @@ function assemble(
     usage: built.usage,
     times: progress.times,
     place: placeOf(progress.places),
+    snapshot: progress.snapshot,
   });
   const payload =
     calls.length === 0 ? null : encodePayload({ sequences: built.sequences, trace: buildTrace(calls) });

@@ -3,6 +3,7 @@ import {
   type CallRecord,
   type EffectiveLimits,
   type Failure,
+  type RegradeSource,
   type ResultSummary,
   type Sampling,
   type Sequence,
@@ -14,6 +15,7 @@ import type { Grade } from '../grading/grader.ts';
 import type { EpisodeAttempt } from '../queue/processor.ts';
 import { forksOf } from '../trajectory/index.ts';
 import { slowPolicy } from './outcome.ts';
+import type { KeptState } from './keep-state.ts';
 import type { Place } from './place.ts';
 import type { PolicyIdentity } from './ports.ts';
 
@@ -42,7 +44,18 @@ export interface SummaryInput {
   readonly usage: ResultSummary['usage'];
   readonly times: PhaseTimes;
   readonly place: Pick<Place, 'provider' | 'id'> | null;
+  readonly snapshot: KeptState | null;
+  /** Of a result that graded a kept state again. */
+  readonly regrade_of?: RegradeSource;
 }
+
+/** The usage of an episode without a call. */
+export const noUsage: ResultSummary['usage'] = {
+  calls: 0,
+  prompt_tokens: 0,
+  completion_tokens: 0,
+  discarded_tokens: 0,
+};
 
 /** Seconds, to the millisecond. */
 function seconds(value: number): number {
@@ -119,6 +132,14 @@ export function summarise(input: SummaryInput): ResultSummary {
     verify: [...input.verify],
     grades,
     worker: attempt.worker,
-    sandbox: input.place === null ? null : { provider: input.place.provider, id: input.place.id },
+    sandbox:
+      input.place === null
+        ? null
+        : {
+            provider: input.place.provider,
+            id: input.place.id,
+            ...(input.snapshot === null ? {} : { snapshot: input.snapshot }),
+          },
+    ...(input.regrade_of === undefined ? {} : { regrade_of: input.regrade_of }),
   };
 }

@@ -1,5 +1,13 @@
 import type { Redis } from 'ioredis';
-import type { Lane, Limits, ResultSummary, SamplingOverrides, Status, Task } from '../contracts/index.ts';
+import type {
+  Lane,
+  Limits,
+  RegradeOrder,
+  ResultSummary,
+  SamplingOverrides,
+  Status,
+  Task,
+} from '../contracts/index.ts';
 import type { Logger } from '../observe/index.ts';
 import type { QueueNames } from './names.ts';
 import type { AbortCause, EpisodeProcessor } from './processor.ts';
@@ -164,6 +172,10 @@ export interface RolloutQueue extends AsyncDisposable {
   openRun(options: OpenRunOptions): Promise<OpenedRun>;
   /** Adds a batch to an open run; the same batch again adds nothing. Rejects with RunConflictError. */
   addBatch(options: AddBatchOptions): Promise<AddedBatch>;
+  /** Stores what episodes of a run are to grade again, by episode id; to be done before they are added. */
+  orderRegrades(run_id: string, orders: ReadonlyMap<string, RegradeOrder>): Promise<void>;
+  /** null: that episode grades nothing again. */
+  regradeOrder(run_id: string, episode_id: string): Promise<RegradeOrder | null>;
   /** null when there is no such run. */
   runStatus(run_id: string): Promise<RunStatus | null>;
   /** Newest first. */

@@ -6,6 +6,7 @@ import { closeOpenGroup } from './lua/close-group.ts';
 import { setFlag } from './lua/set-flag.ts';
 import { queueNames } from './names.ts';
 import { openRun } from './open-run.ts';
+import { orderRegrades, readRegradeOrder } from './regrade-orders.ts';
 import { reconcileOnce } from './reconciler.ts';
 import { readBatch, repairParts } from './repair.ts';
 import { resumeParked } from './resume-parked.ts';
@@ -32,6 +33,8 @@ export async function createQueue(options: QueueOptions): Promise<RolloutQueue> 
     redis,
     openRun: (run) => openRun(parts, run),
     addBatch: (batch) => addBatch(parts, batch),
+    orderRegrades: (run_id, orders) => orderRegrades(redis, names, run_id, orders),
+    regradeOrder: (run_id, episode_id) => readRegradeOrder(redis, names, run_id, episode_id),
     runStatus: (run_id) => readRunStatus(redis, names, run_id),
     listRuns: async () => {
       const ids = await redis.zrevrange(names.runs, 0, -1);

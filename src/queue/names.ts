@@ -55,6 +55,8 @@ export interface QueueNames {
   deliveries(run: string): string;
   /** HASH with TTL: what holds creations back at a provider that refused one; absent: nothing does. */
   gate(provider: string): string;
+  /** HASH: what each episode of a run grades again, by episode id; absent: the run has agents. */
+  regrades(run: string): string;
   /** STRING with TTL: heartbeat record of a worker process. */
   worker(worker: string): string;
   /** Base of a BullMQ queue's keys; a job's hash is `<base><job id>`. */
@@ -89,6 +91,7 @@ export function queueNames(prefix: string = defaultPrefix): QueueNames {
     groups: (run: string) => key('groups', run),
     deliveries: (run: string) => key('deliveries', run),
     gate: (provider: string) => key('gate', provider),
+    regrades: (run: string) => key('regrades', run),
     worker: (worker: string) => key('worker', worker),
     queueBase: (queue: string) => key(queue, ''),
   });

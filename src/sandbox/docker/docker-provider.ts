@@ -2,6 +2,7 @@ import type Docker from 'dockerode';
 import { silentLogger, type Logger } from '../../observe/index.ts';
 import type { ReapFilter, ReapReport } from '../../contracts/index.ts';
 import type {
+  KeptSnapshot,
   PreparedSandbox,
   PrepareRequest,
   Sandbox,
@@ -16,6 +17,7 @@ import { makeGatewayDirectory, socketUnseen } from './gateway-directory.ts';
 import { lookAtHost, type HostFacts } from './host-facts.ts';
 import { PreparedDockerSandbox } from './prepared-sandbox.ts';
 import { reapContainers } from './reap-containers.ts';
+import { listKept, removeKept } from './snapshots.ts';
 
 export interface DockerProviderOptions {
   /** Image of tasks that name none. Default: `rollpool-sandbox:bookworm`, which scripts/build-sandbox-image builds. */
@@ -72,7 +74,7 @@ export class DockerProvider implements SandboxProvider {
 
   async create(request: SandboxRequest): Promise<Sandbox> {
     const { sandbox, seesSocket } = await this.#make(request);
-    if (seesSocket) return sandbox;
+    if (seesSocket || request.gateway_dir === null) return sandbox;
     await sandbox[Symbol.asyncDispose]();
     throw socketUnseen(request.gateway_dir);
   }
@@ -89,6 +91,14 @@ export class DockerProvider implements SandboxProvider {
       await directory[Symbol.asyncDispose]();
       throw error;
     }
+  }
+
+  async listSnapshots(pool: string): Promise<readonly KeptSnapshot[]> {
+    return listKept(this.#docker, pool);
+  }
+
+  async removeSnapshot(name: string): Promise<void> {
+    await removeKept(this.#docker, name);
   }
 
   async reap(filter: ReapFilter): Promise<ReapReport> {
@@ -115,7 +125,7 @@ export class DockerProvider implements SandboxProvider {
     request.signal.throwIfAborted();
     checkSpec(request);
     const host = await this.#hostFacts(request.signal);
-    const image = request.spec.image ?? this.#image;
+    const image = request.snapshot ?? request.spec.image ?? this.#image;
     const options = containerOptions(request, {
       image,
       pidsLimit: this.#pidsLimit,

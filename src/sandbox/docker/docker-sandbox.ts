@@ -1,5 +1,6 @@
 import { PassThrough, Writable } from 'node:stream';
 import type Docker from 'dockerode';
+import type { Owner } from '../../contracts/index.ts';
 import { crashPoint } from '../../observe/index.ts';
 import { killOnAbort, runBounded } from '../bounded-command.ts';
 import { collectFiles } from '../collect-files.ts';
@@ -24,6 +25,7 @@ import type { ControlChannel } from './control-channel.ts';
 import { daemonCall, removeContainer } from './daemon.ts';
 import type { Sink } from './demultiplex.ts';
 import { killUser } from './kill-user.ts';
+import { commitContainer } from './snapshots.ts';
 import { homes, uids } from './users.ts';
 
 const answerMs = 30_000;
@@ -181,6 +183,10 @@ export class DockerSandbox implements Sandbox {
 
   async collect(paths: readonly string[], bounds: CollectBounds): Promise<readonly CollectedFile[]> {
     return collectFiles(this, paths, bounds);
+  }
+
+  async snapshot(owner: Owner, timeout_ms: number): Promise<string> {
+    return commitContainer(this.#parts.container, owner, timeout_ms);
   }
 
   async killAgent(timeout_ms: number): Promise<void> {
