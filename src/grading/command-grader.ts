@@ -1,37 +1,13 @@
-import { posix } from 'node:path';
 import { EpisodeError, type Verify, type VerifyOutcome } from '../contracts/index.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { GradeError } from './grade-error.ts';
 import type { Grade, GradeContext, Grader } from './grader.ts';
-import { maxJunitBytes } from './junit.ts';
-import { innerShell, prepareWorkdir } from './prepare.ts';
-import { computeReward, maxRewardFileBytes, parseRewardRule, passed } from './reward.ts';
+import { prepareWorkdir } from './prepare.ts';
+import { readRewardFile } from './reward-file.ts';
+import { computeReward, parseRewardRule, passed } from './reward.ts';
 import { runCommands } from './run-commands.ts';
 
 const killAgentMs = 30_000;
-const killGraderMs = 30_000;
-
-/** Ends what verify commands left running, so that nothing changes the reward file while it is read. */
-async function killGrader(sandbox: Sandbox, signal: AbortSignal): Promise<void> {
-  // Where users are not told apart, the grader is this very worker.
-  if (sandbox.isolation === 'process') return;
-  await sandbox.exec(['bash', '--noprofile', '--norc', '-c', '[ "$(id -u)" = 0 ] || kill -9 -1; true'], {
-    user: 'grader',
-    cwd: '/',
-    env: innerShell,
-    timeout_ms: killGraderMs,
-    signal,
-  });
-}
-
-async function readRewardFile(sandbox: Sandbox, verify: Verify, signal: AbortSignal): Promise<string | null> {
-  const rule = parseRewardRule(verify.reward);
-  if (!('path' in rule)) return null;
-  await killGrader(sandbox, signal);
-  const path = posix.join(sandbox.workdir, rule.path);
-  const bytes = await sandbox.read(path, rule.kind === 'junit' ? maxJunitBytes : maxRewardFileBytes);
-  return bytes === null ? null : Buffer.from(bytes).toString('utf8');
-}
 
 async function gradeSandbox(
   context: GradeContext,
@@ -42,10 +18,14 @@ async function gradeSandbox(
   const { limits, signal } = context;
   await sandbox.killAgent(killAgentMs);
   signal.throwIfAborted();
-  const env = await prepareWorkdir(sandbox, verify, limits.grade_total_seconds * 1000, signal);
-  const run = await runCommands(sandbox, verify.commands, env, limits, signal, outcomes);
-  const file = await readRewardFile(sandbox, verify, signal);
-  const result = computeReward(verify, run.outcomes, file, run.cutShort);
+  const room = await prepareWorkdir(sandbox, verify, limits.grade_total_seconds * 1000, signal);
+  const run = await runCommands(sandbox, verify, room.env, limits, signal, outcomes);
+  const [fault] = run.faults;
+  if (fault !== undefined) {
+    throw new GradeError({ class: 'task', code: fault.code, message: fault.message }, outcomes);
+  }
+  const file = await readRewardFile(sandbox, verify, room, signal);
+  const result = computeReward(verify, run.outcomes, file.text, run.cutShort || file.unread);
   if ('fault' in result) throw new GradeError({ class: 'task', ...result.fault }, outcomes);
   // The other rules give a part of 1, whatever the range.
   const top = parseRewardRule(verify.reward).kind === 'file' ? verify.reward_range[1] : 1;

@@ -1,41 +1,14 @@
+import { readFileSync } from 'node:fs';
 import { posix } from 'node:path';
 import type { Verify } from '../contracts/index.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { GradeError } from './grade-error.ts';
+import { harborLogs } from './harbor-reward.ts';
 import { parseRewardRule } from './reward.ts';
 
-/**
- * Makes room for the verifier in a directory whose every byte the agent may have chosen, following none of its symbolic
- * links. Argument: the working directory. Standard input: NUL-terminated paths below it that must not exist afterwards.
- * On the way to each of them whatever is no directory is removed, so that an upload cannot be led elsewhere. Byte code
- * caches go too: Python takes an unchecked one for the verifier's own modules. Prints the first path it could not clear,
- * or, with a second argument of "home", a new home for the grader.
- */
-const clearScript = `
-workdir=$1
-blocked() { printf '%s' "$1"; exit 1; }
-if [ -L "$workdir" ] || { [ -e "$workdir" ] && [ ! -d "$workdir" ]; }; then rm -f -- "$workdir"; fi
-mkdir -p -- "$workdir" && [ ! -L "$workdir" ] || blocked "$workdir"
-chmod -R u+rwX -- "$workdir"
-find "$workdir" -xdev -depth -name __pycache__ -exec rm -rf -- {} +
-while IFS= read -r -d '' path; do
-  rest=$path
-  at=$workdir
-  while :; do
-    name=\${rest%%/*}
-    at=$at/$name
-    if [ "$rest" = "$name" ]; then
-      rm -rf -- "$at"
-      if [ -e "$at" ] || [ -L "$at" ]; then blocked "$at"; fi
-      break
-    fi
-    rest=\${rest#*/}
-    if [ -L "$at" ] || { [ -e "$at" ] && [ ! -d "$at" ]; }; then rm -f -- "$at" || blocked "$at"; fi
-    [ -d "$at" ] || break
-  done
-done
-if [ "$2" = home ]; then mktemp -d; fi
-`;
+const makeRoom = readFileSync(new URL('./make-room.sh', import.meta.url), 'utf8');
+/** Paths and processes: what is past it are processes that get no mercy after the commands. */
+const maxSaid = 4 * 2 ** 20;
 
 /**
  * A bash whose stdin is a socket takes itself for a remote shell and reads ~/.bashrc, which the agent may have written;
@@ -43,50 +16,102 @@ if [ "$2" = home ]; then mktemp -d; fi
  */
 export const innerShell = { SHLVL: '1' };
 
-/** Paths that must be ours alone: the verifier's files, and the file it is to write the reward to. */
-export function reservedPaths(verify: Pick<Verify, 'files' | 'reward'>): string[] {
+type Placed = Pick<Verify, 'files' | 'reward'> & Pick<Partial<Verify>, 'dir'>;
+
+/** Paths below the working directory that must be ours alone: the verifier's files, and the file it is to write the reward to. */
+export function reservedPaths(verify: Placed): string[] {
   const rule = parseRewardRule(verify.reward);
-  const paths = Object.keys(verify.files);
+  const paths = verify.dir === undefined ? Object.keys(verify.files) : [];
   if ('path' in rule) paths.push(rule.path);
   return [...new Set(paths.map((path) => posix.normalize(path).replace(/\/+$/, '')))];
 }
 
+/** Absolute directories that are the verifier's alone. The first is that of its files, where it has one of its own. */
+function ownDirectories(verify: Placed): string[] {
+  const directories = verify.dir === undefined ? [] : [verify.dir];
+  return verify.reward === 'harbor' ? [...directories, harborLogs] : directories;
+}
+
+/** The place a verifier runs in. */
+export interface Room {
+  /** What of the environment the sandbox does not set: a HOME, where users are not told apart. */
+  readonly env: Readonly<Record<string, string>>;
+  /** `PID:START` of what ran before the commands. */
+  readonly processes: readonly string[];
+  /** Places of the verifier where something stood already. */
+  readonly taken: readonly string[];
+}
+
+function read(said: string, word: string): string[] {
+  return said
+    .split('\0')
+    .filter((line) => line.startsWith(`${word} `))
+    .map((line) => line.slice(word.length + 1));
+}
+
+/** Refuses what a sandbox without a root directory of its own cannot give: anything there would be this machine's. */
+function checkPlaces(sandbox: Sandbox, verify: Verify): void {
+  const [directory] = ownDirectories(verify);
+  if (sandbox.isolation !== 'process' || directory === undefined) return;
+  const field = verify.dir === undefined ? 'verify.reward: harbor' : 'verify.dir';
+  throw new GradeError({
+    class: 'task',
+    code: 'verifier_unsupported',
+    message: `${field} needs a sandbox with a root directory of its own; a ${sandbox.provider} one has no ${directory}`,
+  });
+}
+
 /**
- * Clears the reserved paths, brings in the verifier's files and hands the working directory to the grader. The agent's
- * processes must be dead. Gives what of the environment the sandbox does not set: a HOME, where users are not told apart.
- * Rejects with GradeError `prepare_failed` (infra) when that cannot be done in `timeoutMs`.
+ * Clears the verifier's places, brings in its files and hands the working directory to whoever verifies. The agent's
+ * processes must be dead. Rejects with GradeError: `prepare_failed` (infra) when that cannot be done in `timeoutMs`,
+ * `verifier_unsupported` (task) where the sandbox has no such places.
  */
 export async function prepareWorkdir(
   sandbox: Sandbox,
   verify: Verify,
   timeoutMs: number,
   signal: AbortSignal,
-): Promise<Readonly<Record<string, string>>> {
+): Promise<Room> {
+  checkPlaces(sandbox, verify);
   const ownHome = sandbox.isolation === 'process';
-  const paths = reservedPaths(verify);
-  const cleared = await sandbox.exec(
-    ['bash', '--noprofile', '--norc', '-c', clearScript, 'bash', sandbox.workdir, ownHome ? 'home' : ''],
-    {
-      user: 'root',
-      cwd: '/',
-      env: innerShell,
-      stdin: paths.map((path) => `${path}\0`).join(''),
-      timeout_ms: timeoutMs,
-      signal,
-    },
-  );
+  const user = verify.user ?? 'grader';
+  // What the agent may still own runs no more, so a directory that all may write is the verifier's.
+  const mode = user === 'root' ? '0755' : '0777';
+  const places = [sandbox.workdir, ownHome ? 'home' : '', mode, ...ownDirectories(verify)];
+  const cleared = await sandbox.exec(['bash', '--noprofile', '--norc', '-c', makeRoom, 'bash', ...places], {
+    user: 'root',
+    cwd: '/',
+    env: innerShell,
+    stdin: reservedPaths(verify)
+      .map((path) => `${path}\0`)
+      .join(''),
+    timeout_ms: timeoutMs,
+    max_output_bytes: maxSaid,
+    signal,
+  });
   if (cleared.exit_code !== 0) {
     signal.throwIfAborted();
     const why = cleared.timed_out
       ? `took longer than ${timeoutMs / 1000} s`
-      : `could not clear ${cleared.stdout}`;
+      : `could not clear ${read(cleared.stdout, 'blocked').join()}`;
     throw new GradeError({
       class: 'infra',
       code: 'prepare_failed',
       message: `making room for the verifier ${why}: ${cleared.stderr.trim().slice(-500)}`,
     });
   }
-  if (Object.keys(verify.files).length > 0) await sandbox.upload(verify.files, { owner: 'grader' });
-  await sandbox.giveWorkdir('grader');
-  return ownHome ? { HOME: cleared.stdout.trim() } : {};
+  const [directory] = read(cleared.stdout, 'dir');
+  if (Object.keys(verify.files).length > 0) {
+    await sandbox.upload(verify.files, {
+      owner: user,
+      ...(verify.dir === undefined || directory === undefined ? {} : { base: directory }),
+    });
+  }
+  await sandbox.giveWorkdir(user);
+  const [home] = read(cleared.stdout, 'home');
+  return {
+    env: home === undefined ? {} : { HOME: home },
+    processes: read(cleared.stdout, 'process'),
+    taken: read(cleared.stdout, 'taken'),
+  };
 }

@@ -1,4 +1,4 @@
-import type { EffectiveLimits, VerifyOutcome } from '../contracts/index.ts';
+import type { EffectiveLimits, Verify, VerifyOutcome } from '../contracts/index.ts';
 import type { ExecResult, Sandbox } from '../sandbox/sandbox.ts';
 import { GradeError } from './grade-error.ts';
 import { innerShell } from './prepare.ts';
@@ -14,8 +14,17 @@ const keptBytes = 4 * tailChars;
  */
 const environment = { ...innerShell, PYTHONNOUSERSITE: '1', PYTHONDONTWRITEBYTECODE: '1' };
 
+/** A command whose exit says that the verifier itself did not work. */
+export interface CommandFault {
+  /** Which of the commands. */
+  readonly index: number;
+  readonly code: 'verifier_missing' | 'verifier_error';
+  readonly message: string;
+}
+
 export interface VerifyRun {
   readonly outcomes: readonly VerifyOutcome[];
+  readonly faults: readonly CommandFault[];
   /** True when a command was killed: at a deadline, or for want of memory. */
   readonly cutShort: boolean;
   readonly timeouts: number;
@@ -47,13 +56,13 @@ export function verifierFault(
 }
 
 /**
- * Runs the verify commands one after another as the grader. A command that fails or does not end in time counts 0; one
- * that shows the verifier to be at fault ends the grading (GradeError, class task), as does a lost sandbox (infra).
- * `outcomes` grows while it runs, so that the caller has them whatever happens.
+ * Runs the verify commands one after another as the task's user. A command that fails or does not end in time counts 0;
+ * whose fault it is that the verifier did not work is for the caller to find out. Rejects with GradeError (infra) when the
+ * sandbox is lost. `outcomes` grows while it runs, so that the caller has them whatever happens.
  */
 export async function runCommands(
   sandbox: Sandbox,
-  commands: readonly string[],
+  { commands, user = 'grader' }: Pick<Verify, 'commands' | 'user'>,
   env: Readonly<Record<string, string>>,
   limits: Limits,
   signal: AbortSignal,
@@ -62,6 +71,7 @@ export async function runCommands(
   const startedAt = performance.now();
   let cutShort = false;
   let timeouts = 0;
+  const faults: CommandFault[] = [];
   for (const [index, command] of commands.entries()) {
     signal.throwIfAborted();
     const left = limits.grade_total_seconds * 1000 - (performance.now() - startedAt);
@@ -74,7 +84,7 @@ export async function runCommands(
     }
     const began = performance.now();
     const result: ExecResult = await sandbox.exec(['bash', '--noprofile', '--norc', '-c', command], {
-      user: 'grader',
+      user,
       cwd: sandbox.workdir,
       env: { ...environment, ...env },
       timeout_ms: Math.ceil(Math.min(limits.grade_seconds * 1000, left)),
@@ -98,15 +108,9 @@ export async function runCommands(
     const fault = verifierFault(command, exitCode);
     if (fault !== null) {
       const said = (result.stderr || result.stdout).trim().slice(-500);
-      throw new GradeError(
-        {
-          class: 'task',
-          code: fault.code,
-          message: `verify.commands[${index}] ${fault.message}${said === '' ? '' : `: ${said}`}`,
-        },
-        outcomes,
-      );
+      const message = `verify.commands[${index}] ${fault.message}${said === '' ? '' : `: ${said}`}`;
+      faults.push({ index, code: fault.code, message });
     }
   }
-  return { outcomes, cutShort, timeouts };
+  return { outcomes, faults, cutShort, timeouts };
 }

@@ -1,0 +1,60 @@
+import { expect } from 'vitest';
+import {
+  claudeCodeTaskSchema,
+  resolveLimits,
+  type ClaudeCodeTask,
+  type EffectiveLimits,
+  type Verify,
+} from '../../src/contracts/index.ts';
+import type { Grade, GradeContext, Grader } from '../../src/grading/grader.ts';
+import { createCommandGrader } from '../../src/grading/index.ts';
+import { silentLogger } from '../../src/observe/index.ts';
+import type { Sandbox } from '../../src/sandbox/index.ts';
+
+export interface GradeInput extends Partial<Omit<Verify, 'commands'>> {
+  readonly commands: string[];
+}
+
+export interface GradeMore extends Partial<GradeContext> {
+  /** Parts of the task beside its verifier. */
+  readonly task_parts?: Partial<Pick<ClaudeCodeTask, 'files' | 'setup' | 'task_key'>>;
+  readonly limit?: Partial<EffectiveLimits>;
+  readonly grader?: Grader;
+}
+
+/** Grades what is in a sandbox. */
+export function grade(sandbox: Sandbox, verify: GradeInput, more: GradeMore = {}): Promise<Grade> {
+  const { task_parts, limit, grader = createCommandGrader(), ...context } = more;
+  const task = claudeCodeTaskSchema.parse({
+    task_key: 't',
+    kind: 'claude_code',
+    prompt: 'p',
+    verify,
+    ...task_parts,
+  });
+  return grader.grade({
+    task,
+    sandbox,
+    environment: null,
+    limits: resolveLimits({ ...limit }),
+    final_answer: null,
+    conversation: [],
+    signal: new AbortController().signal,
+    log: silentLogger,
+    ...context,
+  });
+}
+
+/** Acts as the agent. */
+export async function act(sandbox: Sandbox, command: string): Promise<string> {
+  const result = await sandbox.exec(command, { user: 'agent', timeout_ms: 60_000 });
+  expect(result, command).toMatchObject({ exit_code: 0 });
+  return result.stdout;
+}
+
+/** Acts as what prepared the image. */
+export async function asRoot(sandbox: Sandbox, command: string): Promise<string> {
+  const result = await sandbox.exec(command, { user: 'root', timeout_ms: 60_000 });
+  expect(result, command).toMatchObject({ exit_code: 0 });
+  return result.stdout;
+}
