@@ -100,7 +100,7 @@ async function regrade(run_id: string, file: string, flags: RegradeFlags): Promi
   for (const reason of keeping.skipped) tell(reason);
   const plan = await (async () => {
     await using consumer = await createConsumer(context.options);
-    return planRegrade({ consumer, run_id, new_run_id, file, kept: keeping.kept });
+    return await planRegrade({ consumer, run_id, new_run_id, file, kept: keeping.kept });
   })();
   printFaults(plan.report, process.stderr);
   const left = leftOut(plan);
