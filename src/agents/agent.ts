@@ -2,7 +2,7 @@ import type { EffectiveLimits, StopReason, Task } from '../contracts/index.ts';
 import type { Environment } from '../fleet/environment.ts';
 import type { GatewaySession } from '../gateway/session.ts';
 import type { Logger } from '../observe/index.ts';
-import type { Sandbox } from '../sandbox/sandbox.ts';
+import type { Ahead, Sandbox } from '../sandbox/sandbox.ts';
 
 export interface AgentContext {
   readonly task: Task;
@@ -41,4 +41,6 @@ export interface AgentOutcome {
 export interface Agent {
   readonly name: string;
   run(context: AgentContext): Promise<AgentOutcome>;
+  /** What of it can be started in a sandbox before its task is known; null or absent: nothing. */
+  ahead?(task: Task, limits: EffectiveLimits): Ahead | null;
 }

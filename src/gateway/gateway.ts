@@ -145,7 +145,15 @@ class HttpGateway implements Gateway {
       options,
       { url: this.#url, runtimeDir, graceMs },
       {
-        finished: ({ bearer }) => this.#sessions.delete(bearerHash(bearer)),
+        adopted: (taker, bearer) => {
+          const hash = bearerHash(bearer);
+          if (this.#sessions.has(hash)) throw new Error('this bearer is in use');
+          trace.hide(bearer);
+          this.#sessions.set(hash, taker);
+        },
+        finished: ({ bearers }) => {
+          for (const bearer of bearers) this.#sessions.delete(bearerHash(bearer));
+        },
         disposed: (gone) => this.#undisposed.delete(gone),
       },
     );

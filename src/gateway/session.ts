@@ -43,6 +43,11 @@ export interface SessionStats {
 export interface GatewaySession extends AsyncDisposable {
   /** The agent's credential: random, for this attempt only. */
   readonly bearer: string;
+  /**
+   * Takes a second bearer for this attempt, that of an agent which was started before there was a session. It is good from
+   * now on for as long as the session's own. Throws when it is too short to be a secret, in use, or the session has ended.
+   */
+  adopt(bearer: string): void;
   /** Base URL on loopback TCP, without `/v1`. */
   readonly url: string;
   /** Directory (0711) that holds `gw.sock` (0666); null without a Unix socket. At most 100 bytes with the file name. */

@@ -1,5 +1,5 @@
 import type { Readable, Writable } from 'node:stream';
-import type { FileContent, Owner, Reaper, SandboxSpec } from '../contracts/index.ts';
+import type { EpisodeError, FileContent, Owner, Reaper, SandboxSpec } from '../contracts/index.ts';
 
 /**
  * Who runs a command. `root` is ours (set-up, grading preparation); `agent` is the unprivileged user the policy acts
@@ -81,11 +81,15 @@ export interface Sandbox extends AsyncDisposable {
   readonly agent_home: string;
   /** Path of the agent CLI inside the sandbox, when one was mounted. */
   readonly cli_path: string | null;
+  /** Why it is null, where the provider knows. */
+  readonly no_cli?: EpisodeError;
   /** How the agent reaches the gateway: a Unix socket's path inside the sandbox. Nobody listens there without a gateway. */
   readonly gateway_socket: string;
   /** URL of the HTTP proxy that leads to the hosts of an allow list; null where there is none. Commands have it in their environment. */
   readonly proxy_url: string | null;
   readonly isolation: 'container' | 'microvm' | 'process';
+  /** What is known of its wait, when it was made ahead of its episode. */
+  readonly warm?: WarmStart;
 
   /** Runs `command` with bash and waits for it. A non-zero exit is a result, not an error. */
   exec(command: string | readonly string[], options: ExecOptions): Promise<ExecResult>;
@@ -127,11 +131,36 @@ export interface SandboxRequest {
   readonly ttl_seconds: number;
   /** Start from a state that `Sandbox.snapshot` kept, instead of from the image. Default: null. */
   readonly snapshot?: string | null;
+  /** What should run in it already when it was made ahead of its episode. Default: nothing. */
+  readonly ahead?: Ahead | null;
+  /** Seconds until it has to be ready, waiting for a free place not counted; kept by `remote` providers. Default: 180. */
+  readonly boot_seconds?: number;
+  /** Seconds to wait for a free place with a provider that limits them. Default: 1800. */
+  readonly wait_seconds?: number;
   readonly signal: AbortSignal;
 }
 
+/** Something that may be started in a sandbox before anybody knows for which episode. */
+export interface Ahead {
+  /** Names all that `start` depends on: a sandbox made ahead is given only to requests with the same key. */
+  readonly key: string;
+  /** Resolves when it waits. Rejects when it cannot; the sandbox is then removed. */
+  start(sandbox: Sandbox, signal: AbortSignal): Promise<StartedAhead>;
+}
+
+/** What was started ahead. Disposing it ends it and leaves the sandbox; it also ends with its sandbox. */
+export interface StartedAhead extends AsyncDisposable {
+  /** Whether it still waits, as far as is known without asking. */
+  alive(): boolean;
+}
+
+/** How a sandbox made ahead was found when it was given out. */
+export interface WarmStart {
+  readonly ahead: StartedAhead | null;
+}
+
 /** A sandbox ahead of its episode: `owner` names the worker, and no run. */
-export type PrepareRequest = Omit<SandboxRequest, 'gateway_dir' | 'snapshot'>;
+export type PrepareRequest = Omit<SandboxRequest, 'gateway_dir' | 'snapshot' | 'ahead'>;
 
 /** What a sandbox made ahead gets of its attempt. */
 export type AssignRequest = Pick<SandboxRequest, 'ttl_seconds' | 'signal'> & { readonly gateway_dir: string };
@@ -159,6 +188,11 @@ export interface KeptSnapshot {
 }
 
 export interface SandboxProvider extends Reaper, AsyncDisposable {
+  /**
+   * Sandboxes boot on the machines of a service, so that how many boot at once is not for this one to limit; there may be
+   * no free place, which is waited for (`wait_seconds`). Default: false.
+   */
+  readonly remote?: boolean;
   /** One clear error when this provider cannot work here (no daemon, no bash, no socket mounts). Safe to repeat. */
   probe(signal?: AbortSignal): Promise<void>;
   create(request: SandboxRequest): Promise<Sandbox>;

@@ -40,9 +40,14 @@ async function listenOn(server: Server, path: string): Promise<void> {
   });
 }
 
+/** The shortest bearer that is taken from outside: 128 random bits. */
+const bearerLength = 22;
+
 /** Who keeps the list of sessions. */
 export interface SessionWatcher {
-  /** Its bearer is no longer good. */
+  /** It has one more bearer. Throws when that is another session's. */
+  adopted(session: OpenSession, bearer: string): void;
+  /** Its bearers are no longer good. */
   finished(session: OpenSession): void;
   /** Nothing of it is left. */
   disposed(session: OpenSession): void;
@@ -58,6 +63,7 @@ export class OpenSession implements GatewaySession {
   readonly shared: SharedCalls;
   readonly calls: EpisodeSession;
   readonly #told: SessionWatcher;
+  readonly #adopted: string[] = [];
   #server: Server | null = null;
   #finished: Promise<readonly CallRecord[]> | null = null;
 
@@ -95,6 +101,18 @@ export class OpenSession implements GatewaySession {
       await this.#removeDirectory();
       throw error;
     }
+  }
+
+  adopt(bearer: string): void {
+    if (this.#finished !== null) throw new Error('a session that has ended takes no bearer');
+    if (bearer.length < bearerLength) throw new Error('a bearer this short could be guessed');
+    this.#told.adopted(this, bearer);
+    this.#adopted.push(bearer);
+  }
+
+  /** Every bearer it is known by. */
+  get bearers(): readonly string[] {
+    return [this.bearer, ...this.#adopted];
   }
 
   stats(): SessionStats {
