@@ -11,4 +11,5 @@ export {
   type TaskReading,
   type TasksReport,
 } from './read-tasks.ts';
+export { tasksContent } from './tasks-content.ts';
 export { TasksFileError } from './tasks-file-error.ts';

@@ -41,7 +41,8 @@ function kindOf(raw: ReadonlyMap<string, unknown>): TaskKind | FieldFault {
   return claudeCode === undefined && fleetNames.some((name) => raw.has(name)) ? 'fleet' : 'claude_code';
 }
 
-function faultsOf(error: z.ZodError): FieldFault[] {
+/** What a schema said, with paths such as `verify.commands`. */
+export function faultsOf(error: z.ZodError): FieldFault[] {
   return error.issues.flatMap((issue): FieldFault[] => {
     const path = issue.path.map(String);
     if (issue.code === 'unrecognized_keys') {

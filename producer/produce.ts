@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import type { Lane, Limits, SamplingOverrides, Task } from '../src/contracts/index.ts';
 import type {
   AddBatchOptions,
@@ -10,6 +9,7 @@ import type {
 } from '../src/queue/index.ts';
 import { laneOf, type SandboxProvider } from './lane-of.ts';
 import { describeFault, readTasks, type ReadTasksOptions, type TasksReport } from './read-tasks.ts';
+import { tasksContent } from './tasks-content.ts';
 import { cannotRead, TasksFileError } from './tasks-file-error.ts';
 
 export interface ProduceOptions
@@ -50,11 +50,10 @@ export interface ProducePlan {
 async function hashOf(file: string, signal?: AbortSignal): Promise<string> {
   const hash = createHash('sha256');
   try {
-    const stream = createReadStream(file, signal === undefined ? {} : { signal });
-    for await (const chunk of stream as AsyncIterable<Buffer>) hash.update(chunk);
+    for await (const chunk of tasksContent(file, signal)) hash.update(chunk);
   } catch (fault) {
     if (signal?.aborted) throw fault;
-    throw cannotRead(file, fault);
+    throw fault instanceof TasksFileError ? fault : cannotRead(file, fault);
   }
   return hash.digest('hex').slice(0, 32);
 }
@@ -77,7 +76,7 @@ async function* withFirst(first: Task, rest: AsyncIterator<Task>): AsyncIterable
 }
 
 /**
- * Adds a tasks file to a run as one batch: `tasks × samples` episodes. The same file again adds nothing. Nothing is
+ * Adds a tasks file, or a directory of tasks, to a run as one batch: `tasks × samples` episodes. The same file again adds nothing. Nothing is
  * written before the file has shown a task that can be used, or with `strict` that all can.
  *
  * @throws TasksFileError for the file; RunConflictError when the run was opened with other settings.

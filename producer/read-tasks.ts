@@ -1,4 +1,5 @@
 import type { Task } from '../src/contracts/index.ts';
+import type { FieldFault } from './field-fault.ts';
 import { normaliseTask } from './normalise-task.ts';
 import { detectReader } from './readers/detect.ts';
 import type { RawTask } from './readers/task-reader.ts';
@@ -6,10 +7,11 @@ import { TasksFileError } from './tasks-file-error.ts';
 
 /** What is wrong with one task of a file. The other tasks load. */
 export interface TaskFault {
+  /** The tasks file; of a task that has files of its own, the one the fault is in. */
   readonly file: string;
   /** Place among the file's tasks, from 0. */
   readonly index: number;
-  /** Line in a file of JSON lines, from 1. */
+  /** Line in the file, from 1; null where a format has no lines, or nobody knows which. */
   readonly line: number | null;
   readonly task_key: string | null;
   /** Path of the field; '' for the task as a whole. */
@@ -31,6 +33,8 @@ export interface TasksReport {
   readonly duplicates: number;
   /** In order of the file; the first `faultsKept` of them. */
   readonly faults: readonly TaskFault[];
+  /** What of loaded tasks is left aside; the first `faultsKept` of them. */
+  readonly warnings: readonly TaskFault[];
 }
 
 /** How many faults a report holds; a file with more has one cause, and it shows. */
@@ -60,12 +64,17 @@ export function describeFault(fault: TaskFault): string {
 }
 
 class Reading implements TaskReading {
-  readonly report: { -readonly [K in keyof TasksReport]: TasksReport[K] } & { faults: TaskFault[] };
+  readonly report: { -readonly [K in keyof TasksReport]: TasksReport[K] } & {
+    faults: TaskFault[];
+    warnings: TaskFault[];
+  };
   readonly #options: ReadTasksOptions;
-  readonly #seen = new Map<string, number>();
+  /** Where a key was first met. */
+  readonly #seen = new Map<string, string>();
 
   constructor(file: string, options: ReadTasksOptions) {
-    this.report = { file, format: null, read: 0, loaded: 0, refused: 0, duplicates: 0, faults: [] };
+    const counts = { read: 0, loaded: 0, refused: 0, duplicates: 0 };
+    this.report = { file, format: null, ...counts, faults: [], warnings: [] };
     this.#options = options;
   }
 
@@ -89,33 +98,41 @@ class Reading implements TaskReading {
     const normalised =
       'unreadable' in raw
         ? { key: null, faults: [{ field: '', reason: raw.unreadable }] }
-        : normaliseTask(raw.value);
+        : 'faults' in raw
+          ? raw
+          : normaliseTask(raw.value);
     if ('faults' in normalised) {
       this.#refuse(raw, normalised.key, normalised.faults);
       return null;
     }
-    const { task, keyField } = normalised;
+    const { task } = normalised;
+    const keyField = 'keyField' in raw ? raw.keyField : normalised.keyField;
     const first = this.#seen.get(task.task_key);
     if (first !== undefined) {
       this.report.duplicates += 1;
       this.#refuse(raw, task.task_key, [
-        { field: keyField, reason: `task ${first} has the same key; the first one is taken` },
+        { field: keyField, reason: `${first} has the same key; the first one is taken` },
       ]);
       return null;
     }
-    this.#seen.set(task.task_key, raw.index);
+    this.#seen.set(task.task_key, `task ${raw.index}${raw.file === undefined ? '' : ` (${raw.file})`}`);
     this.report.loaded += 1;
+    this.#note(this.report.warnings, raw, task.task_key, raw.warnings ?? []);
     return task;
   }
 
-  #refuse(raw: RawTask, key: string | null, faults: readonly { field: string; reason: string }[]): void {
+  #refuse(raw: RawTask, key: string | null, faults: readonly FieldFault[]): void {
     this.report.refused += 1;
-    for (const { field, reason } of faults) {
-      if (this.report.faults.length >= faultsKept) return;
-      this.report.faults.push({
-        file: this.report.file,
+    this.#note(this.report.faults, raw, key, faults);
+  }
+
+  #note(kept: TaskFault[], raw: RawTask, key: string | null, notes: readonly FieldFault[]): void {
+    for (const { field, reason, file, line } of notes) {
+      if (kept.length >= faultsKept) return;
+      kept.push({
+        file: file ?? raw.file ?? this.report.file,
         index: raw.index,
-        line: raw.line,
+        line: line ?? raw.line,
         task_key: key,
         field,
         reason,
@@ -138,8 +155,8 @@ async function refuseFaults(file: string, options: ReadTasksOptions): Promise<vo
 }
 
 /**
- * Reads a tasks file of any known format: a JSON array, `{"tasks": [...]}`, or JSON lines (which are streamed). A task
- * with faults is left out and reported; of several with one key the first is taken.
+ * Reads a tasks file of any known format: a JSON array, `{"tasks": [...]}`, or JSON lines (which are streamed); or a Harbor
+ * task directory, or a folder of them. A task with faults is left out and reported; of several with one key the first is taken.
  *
  * @throws TasksFileError while iterating: missing, empty or broken file; with `strict`, a file with any fault.
  */

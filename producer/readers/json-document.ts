@@ -1,7 +1,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { cannotRead, TasksFileError } from '../tasks-file-error.ts';
 import { parseJson } from './parse-json.ts';
-import type { FileHead, RawTask, TaskReader } from './task-reader.ts';
+import type { FileHead, FileReader, RawTask } from './task-reader.ts';
 
 // A text in V8 has at most 2^29 - 24 characters.
 const largest = 500 * 2 ** 20;
@@ -19,7 +19,7 @@ function tasksOf(path: string, value: unknown): readonly unknown[] {
 }
 
 /** `[task, ...]` or `{"tasks": [task, ...]}`: one JSON document, held in memory as a whole. */
-export const jsonDocumentReader: TaskReader = {
+export const jsonDocumentReader: FileReader = {
   name: 'JSON document',
   matches: (head: FileHead) => /^\s*[[{]/.test(head.text),
   async *read(path: string, signal?: AbortSignal): AsyncIterable<RawTask> {

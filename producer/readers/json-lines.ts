@@ -1,6 +1,6 @@
 import { linesOf, type Line } from './lines.ts';
 import { parseJson } from './parse-json.ts';
-import type { FileHead, RawTask, TaskReader } from './task-reader.ts';
+import type { FileHead, FileReader, RawTask } from './task-reader.ts';
 
 const longestLine = 64 * 2 ** 20;
 
@@ -30,7 +30,7 @@ function looksLikeLines(head: FileHead): boolean {
 }
 
 /** A task a line. A line that is broken is that task's fault alone; the file may be of any size. */
-export const jsonLinesReader: TaskReader = {
+export const jsonLinesReader: FileReader = {
   name: 'JSON lines',
   matches: (head) => /\.(jsonl|ndjson)$/i.test(head.path) || looksLikeLines(head),
   async *read(path: string, signal?: AbortSignal): AsyncIterable<RawTask> {

@@ -13,7 +13,7 @@ interface EnqueueFlags extends TaskFlags {
 export function enqueueCommand(): Command {
   return withSettings(withTaskFlags(new Command('enqueue')), 'logLevel')
     .description('add the episodes of a tasks file to the queue')
-    .argument('<tasks>', 'JSON array, {"tasks": [...]} or JSON lines')
+    .argument('<tasks>', 'JSON array, {"tasks": [...]} or JSON lines; or a Harbor task or a folder of them')
     .addOption(
       new Option('--sandbox <provider>', 'where Claude Code tasks run')
         .choices(['docker', 'e2b', 'local'])

@@ -33,7 +33,7 @@ export function runCommand(): Command {
     'logLevel',
   )
     .description('run a tasks file from start to end on this machine: queue, workers, progress, results')
-    .argument('<tasks>', 'JSON array, {"tasks": [...]} or JSON lines')
+    .argument('<tasks>', 'JSON array, {"tasks": [...]} or JSON lines; or a Harbor task or a folder of them')
     .addOption(
       new Option('--sandbox <provider>', 'where Claude Code tasks run; local does not isolate')
         .choices(['docker', 'local'])

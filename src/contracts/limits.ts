@@ -13,6 +13,8 @@ export const limitsSchema = z.strictObject({
   tool_seconds: z.number().positive().optional(),
   /** One verify command. */
   grade_seconds: z.number().positive().optional(),
+  /** All verify commands together. */
+  grade_total_seconds: z.number().positive().optional(),
   /** Tokens one call may sample. */
   max_output_tokens: z.int().positive().optional(),
   /** Tokens of prompt and completion of one call. */
