@@ -143,7 +143,7 @@ export class Streams {
     if (stream.granted < 0 || stream.endCame) throw new BrokenFrameError('more was sent than was granted');
     this.#bytesIn += payload.length;
     stream.socket.write(payload, (error) => {
-      if (error != null || this.#open.get(id) !== stream) return;
+      if (error || this.#open.get(id) !== stream) return;
       stream.passedOn += payload.length;
       if (stream.passedOn < windowBytes / 4) return;
       const grant = Buffer.alloc(4);
