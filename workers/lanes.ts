@@ -29,6 +29,8 @@ export function sandboxProviderOf(
     defaultImage: settings.sandbox.image,
     dockerHost: settings.sandbox.dockerHost,
     runtimeDirectory,
+    imageSeconds: settings.sandbox.imageSeconds,
+    diskFreeMb: settings.sandbox.diskFreeMb,
   });
 }
 

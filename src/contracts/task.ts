@@ -30,33 +30,47 @@ export const networkSchema = z.union([
 ]);
 
 /** A directory to build an image from. Optional parts of a task have no defaults here: its hash must not change with them. */
-export const imageBuildSchema = z.strictObject({
-  /** The build context: paths below its root. Files with `executable` names keep that bit. */
-  files: filesSchema,
-  /** Path of the Dockerfile in `files`. Absent: `Dockerfile`. */
-  dockerfile: relativePath.optional(),
-  /** Paths in `files` that are executable. */
-  executable: z.array(relativePath).optional(),
-  /** Seconds the build may take. Absent: the worker's setting. */
-  seconds: z.number().positive().optional(),
-});
+export const imageBuildSchema = z
+  .strictObject({
+    /** The build context: paths below its root. Files with `executable` names keep that bit. */
+    files: filesSchema,
+    /** Path of the Dockerfile in `files`. Absent: `Dockerfile`. */
+    dockerfile: relativePath.optional(),
+    /** Paths in `files` that are executable. */
+    executable: z.array(relativePath).optional(),
+    /** Seconds the build may take. Absent: the worker's setting. */
+    seconds: z.number().positive().optional(),
+  })
+  .refine(({ files, dockerfile }) => Object.hasOwn(files, dockerfile ?? 'Dockerfile'), {
+    path: ['files'],
+    message: 'must hold the Dockerfile (dockerfile names another one)',
+  })
+  .refine(({ files, executable }) => (executable ?? []).every((path) => Object.hasOwn(files, path)), {
+    path: ['executable'],
+    message: 'must name paths in files',
+  });
 export type ImageBuild = z.infer<typeof imageBuildSchema>;
 
-export const sandboxSpecSchema = z.strictObject({
-  /** Docker image; absent = the worker's default image. */
-  image: z.string().min(1).optional(),
-  /** What the Docker image is built from, once on each host; instead of `image`. */
-  build: imageBuildSchema.optional(),
-  /** E2B template. */
-  template: z.string().min(1).optional(),
-  cpus: z.number().positive().default(1),
-  memory_mb: z.int().min(64).default(2048),
-  /** Megabytes (2^20 bytes) it may write to its disk. Absent: the worker's setting. */
-  disk_mb: z.int().min(16).optional(),
-  network: networkSchema.default('none'),
-  /** Where the agent works; created when absent. */
-  workdir: z.string().startsWith('/').default('/workspace'),
-});
+export const sandboxSpecSchema = z
+  .strictObject({
+    /** Docker image; absent = the worker's default image. */
+    image: z.string().min(1).optional(),
+    /** What the Docker image is built from, once on each host; instead of `image`. */
+    build: imageBuildSchema.optional(),
+    /** E2B template. */
+    template: z.string().min(1).optional(),
+    cpus: z.number().positive().default(1),
+    memory_mb: z.int().min(64).default(2048),
+    /** Megabytes (2^20 bytes) it may write to its disk. Absent: the worker's setting. */
+    disk_mb: z.int().min(16).optional(),
+    network: networkSchema.default('none'),
+    /** Where the agent works; created when absent. */
+    workdir: z.string().startsWith('/').default('/workspace'),
+  })
+  .refine(({ image, build }) => image === undefined || build === undefined, {
+    path: ['build'],
+    message: 'is instead of image: give one of them',
+  });
 export type SandboxSpec = z.infer<typeof sandboxSpecSchema>;
 
 /**

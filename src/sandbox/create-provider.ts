@@ -1,9 +1,10 @@
 import type { Logger } from '../observe/index.ts';
 import { DockerProvider } from './docker/docker-provider.ts';
+import { E2bProvider, type E2bProviderOptions } from './e2b/e2b-provider.ts';
 import { LocalProvider } from './local/local-provider.ts';
 import type { SandboxProvider } from './sandbox.ts';
 
-export type SandboxProviderName = 'docker' | 'local';
+export type SandboxProviderName = 'docker' | 'e2b' | 'local';
 
 export interface SandboxProviderOptions {
   /** Docker image of tasks that name none. Default: `rollpool-sandbox:bookworm`. */
@@ -14,10 +15,16 @@ export interface SandboxProviderOptions {
   readonly pidsLimit?: number;
   /** Where directories of Docker sandboxes that wait for their episode are made. Default: none is made ahead. */
   readonly runtimeDirectory?: string | null;
+  /** Seconds that the pull or the build of a Docker image may take. Default: 1800. */
+  readonly imageSeconds?: number;
+  /** Megabytes (2^20) that must be free on the Docker daemon's disk before anything starts. Default: 0, which is not to look. */
+  readonly diskFreeMb?: number;
   /** Where local sandboxes are made. Default: the system's directory for temporary files. */
   readonly directory?: string;
   /** PATH of commands in local sandboxes. Default: the usual system directories and that of this Node. */
   readonly path?: string;
+  /** The E2B service, and what its sandboxes are made from; without it there is none. */
+  readonly e2b?: Omit<E2bProviderOptions, 'log'> | null;
   readonly log?: Logger;
 }
 
@@ -29,6 +36,9 @@ export function createSandboxProvider(
   switch (name) {
     case 'docker':
       return new DockerProvider(options);
+    case 'e2b':
+      if (options.e2b === undefined || options.e2b === null) throw new Error('E2B_API_KEY is not set');
+      return new E2bProvider({ ...options.e2b, ...(options.log === undefined ? {} : { log: options.log }) });
     case 'local':
       return new LocalProvider(options);
   }

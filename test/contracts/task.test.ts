@@ -35,6 +35,21 @@ describe('task', () => {
       { ...minimal, verify: { commands: ['true'], sandbox: 'fresh' } },
       'verify.artifacts',
     ],
+    [
+      'an image and a build',
+      { ...minimal, sandbox: { image: 'a', build: { files: { Dockerfile: 'FROM a' } } } },
+      'sandbox.build',
+    ],
+    [
+      'a build without its Dockerfile',
+      { ...minimal, sandbox: { build: { files: { Dockerfile: 'FROM a' }, dockerfile: 'b' } } },
+      'sandbox.build.files',
+    ],
+    [
+      'something executable that is not there',
+      { ...minimal, sandbox: { build: { files: { Dockerfile: 'FROM a' }, executable: ['b'] } } },
+      'sandbox.build.executable',
+    ],
     ['a directory of the system', { ...minimal, verify: { commands: ['true'], dir: '/usr' } }, 'verify.dir'],
     ['a directory with ..', { ...minimal, verify: { commands: ['true'], dir: '/a/../b' } }, 'verify.dir'],
     [

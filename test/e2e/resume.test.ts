@@ -96,7 +96,7 @@ describe('rollpool run', { timeout: 180_000 }, () => {
     const out = join(stage.directory, 'out');
     const tasks = await stage.file('tasks.json', [
       smallTask('good'),
-      smallTask('missing', { sandbox: { image: `rollpool-e2e-${process.pid}:missing` } }),
+      smallTask('missing', { sandbox: { image: 'No Such Image' } }),
       smallTask('bare', { sandbox: { image: bare.name } }),
     ]);
     const args = ['run', tasks, '--out', out, '--processes', '1'];

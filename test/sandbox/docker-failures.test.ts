@@ -66,12 +66,6 @@ describe.runIf(haveDocker)('what a docker sandbox cannot be made of', () => {
   });
 
   test.each([
-    [
-      'an image that is not there',
-      { image: 'rollpool-test-nowhere:1' },
-      'image_missing',
-      'rollpool-test-nowhere:1',
-    ],
     ['a name that is none', { image: 'Not A Name' }, 'image_missing', '"Not A Name"'],
     ['an image without bash', { image: bareImage }, 'no_bash', bareImage],
     [

@@ -1,6 +1,7 @@
+import { tmpdir } from 'node:os';
 import type Docker from 'dockerode';
+import { EpisodeError, type ReapFilter, type ReapReport, type SandboxSpec } from '../../contracts/index.ts';
 import { silentLogger, type Logger } from '../../observe/index.ts';
-import type { ReapFilter, ReapReport } from '../../contracts/index.ts';
 import type {
   KeptSnapshot,
   PreparedSandbox,
@@ -12,9 +13,13 @@ import type {
 import { ContainerBoot, type BootedContainer } from './container-boot.ts';
 import { checkSpec, cliMount, containerOptions } from './container-spec.ts';
 import { connectDocker, daemonCall, statusOf } from './daemon.ts';
+import { DiskWatermark } from './disk-watermark.ts';
 import { DockerSandbox } from './docker-sandbox.ts';
 import { makeGatewayDirectory, socketUnseen } from './gateway-directory.ts';
 import { lookAtHost, type HostFacts } from './host-facts.ts';
+import { removeStaleLocks } from './images/host-lock.ts';
+import { ImageSupply, ownImage } from './images/image-supply.ts';
+import { reclaimImages } from './images/reclaim-images.ts';
 import { PreparedDockerSandbox } from './prepared-sandbox.ts';
 import { reapContainers } from './reap-containers.ts';
 import { listKept, removeKept } from './snapshots.ts';
@@ -31,10 +36,16 @@ export interface DockerProviderOptions {
    * removed by somebody when this process is dead. Default: none, and no sandbox is made ahead.
    */
   readonly runtimeDirectory?: string | null;
+  /** Seconds that the pull or the build of an image may take. Default: 1800. */
+  readonly imageSeconds?: number;
+  /** Megabytes (2^20) that must be free on the daemon's disk before anything starts. Default: 0, which is not to look. */
+  readonly diskFreeMb?: number;
+  /** Directory of Docker's own configuration, where logins for registries are. Default: `~/.docker`. */
+  readonly dockerConfig?: string;
+  /** Where locks between the processes of this machine are. Default: the system's directory for temporary files. */
+  readonly lockDirectory?: string;
   readonly log?: Logger;
 }
-
-const defaultImage = 'rollpool-sandbox:bookworm';
 
 /** Sandboxes as containers of a Docker daemon on this machine. */
 export class DockerProvider implements SandboxProvider {
@@ -45,15 +56,36 @@ export class DockerProvider implements SandboxProvider {
   readonly #directory: string | null;
   readonly #pidsLimit: number;
   readonly #boots: ContainerBoot;
+  readonly #images: ImageSupply;
+  readonly #space: DiskWatermark;
+  readonly #lockDirectory: string;
   #host: Promise<HostFacts> | undefined;
 
   constructor(options: DockerProviderOptions = {}) {
     this.#where = options.dockerHost ?? 'DOCKER_HOST or its default socket';
     this.#directory = options.runtimeDirectory ?? null;
     this.#docker = connectDocker(options.dockerHost ?? null);
-    this.#image = options.defaultImage ?? defaultImage;
+    this.#image = options.defaultImage ?? ownImage;
     this.#pidsLimit = options.pidsLimit ?? 512;
-    this.#boots = new ContainerBoot(this.#docker, options.log ?? silentLogger);
+    this.#lockDirectory = options.lockDirectory ?? tmpdir();
+    const log = options.log ?? silentLogger;
+    this.#boots = new ContainerBoot(this.#docker, log);
+    this.#space = new DiskWatermark({
+      freeMb: options.diskFreeMb ?? 0,
+      host: () => this.#hostFacts(),
+      reclaim: (enough) => reclaimImages(this.#docker, enough, log),
+      log,
+    });
+    this.#images = new ImageSupply({
+      docker: this.#docker,
+      log,
+      defaultImage: this.#image,
+      seconds: options.imageSeconds ?? 1_800,
+      daemonId: async () => (await this.#hostFacts()).daemonId,
+      ensureSpace: () => this.#space.ensure(),
+      lockDirectory: this.#lockDirectory,
+      dockerConfig: options.dockerConfig,
+    });
   }
 
   async probe(signal?: AbortSignal): Promise<void> {
@@ -70,6 +102,10 @@ export class DockerProvider implements SandboxProvider {
       if (statusOf(error instanceof Error ? (error.cause ?? error) : error) !== 404) throw error;
       return { image: this.#image, present: false };
     }
+  }
+
+  async provide(spec: SandboxSpec, signal: AbortSignal): Promise<void> {
+    await this.#images.provide(spec, signal);
   }
 
   async create(request: SandboxRequest): Promise<Sandbox> {
@@ -102,10 +138,12 @@ export class DockerProvider implements SandboxProvider {
   }
 
   async reap(filter: ReapFilter): Promise<ReapReport> {
+    await removeStaleLocks(this.#lockDirectory);
     return reapContainers(this.#docker, filter);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.#images[Symbol.asyncDispose]();
     await this.#boots[Symbol.asyncDispose]();
   }
 
@@ -124,15 +162,8 @@ export class DockerProvider implements SandboxProvider {
   ): Promise<BootedContainer & { readonly sandbox: DockerSandbox }> {
     request.signal.throwIfAborted();
     checkSpec(request);
-    const host = await this.#hostFacts(request.signal);
-    const image = request.snapshot ?? request.spec.image ?? this.#image;
-    const options = containerOptions(request, {
-      image,
-      pidsLimit: this.#pidsLimit,
-      host,
-      expiresAt: Date.now() + request.ttl_seconds * 1000,
-    });
-    const booted = await this.#boots.boot(options, { image, isDefaultImage: image === this.#image, request });
+    await this.#space.ensure();
+    const booted = await this.#boot(request);
     const sandbox = new DockerSandbox({
       docker: this.#docker,
       ...booted,
@@ -142,5 +173,28 @@ export class DockerProvider implements SandboxProvider {
       attached,
     });
     return { ...booted, sandbox };
+  }
+
+  /** Brings the image anew where it was removed since it was found, once. */
+  async #boot(request: SandboxRequest): Promise<BootedContainer> {
+    const { spec, signal } = request;
+    const host = await this.#hostFacts(signal);
+    const image = request.snapshot ?? this.#images.nameOf(spec);
+    const options = containerOptions(request, {
+      image,
+      pidsLimit: this.#pidsLimit,
+      host,
+      expiresAt: Date.now() + request.ttl_seconds * 1000,
+    });
+    const context = { image, isDefaultImage: image === this.#image, request };
+    try {
+      return await this.#boots.boot(options, context);
+    } catch (error) {
+      const missing = error instanceof EpisodeError && error.failure.code === 'image_missing';
+      if (!missing || request.snapshot) throw error;
+      this.#images.forget(image);
+      await this.#images.provide(spec, signal);
+      return this.#boots.boot(options, context);
+    }
   }
 }

@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import type Docker from 'dockerode';
 import { infraFailure, reasonOf } from '../sandbox-failure.ts';
 import { daemonCall } from './daemon.ts';
@@ -7,12 +8,20 @@ const probeMs = 10_000;
 export interface HostFacts {
   /** CPUs the daemon has to give. */
   readonly cpus: number;
+  /** Tells one daemon from another. */
+  readonly daemonId: string;
+  /** Where the daemon keeps its data, on this machine; null: it is on another. */
+  readonly dataDirectory: string | null;
 }
 
 interface DaemonInfo {
   readonly OSType?: string;
   readonly OperatingSystem?: string;
   readonly NCPU?: number;
+  readonly ID?: string;
+  /** The hostname of the daemon's machine. */
+  readonly Name?: string;
+  readonly DockerRootDir?: string;
 }
 
 /** What the daemon is. Rejects (infra) with one clear line why sandboxes cannot run on it. */
@@ -48,5 +57,10 @@ export async function lookAtHost(docker: Docker, where: string, signal?: AbortSi
       { phase: 'boot' },
     );
   }
-  return { cpus: info.NCPU ?? 1 };
+  return {
+    cpus: info.NCPU ?? 1,
+    daemonId: info.ID ?? where,
+    // A socket may lead anywhere, and a worker in a container has a hostname of its own.
+    dataDirectory: info.Name === hostname() ? (info.DockerRootDir ?? null) : null,
+  };
 }
