@@ -35,11 +35,15 @@ export class OutputTail {
 
   /** The tail as UTF-8. A character that the cut went through is left out. */
   text(): string {
-    const bytes = this.bytes();
-    let start = 0;
-    if (this.#written > bytes.byteLength) {
-      while (start < 3 && start < bytes.byteLength && (bytes[start]! & 0xc0) === 0x80) start += 1;
-    }
-    return bytes.subarray(start).toString('utf8');
+    return tailText(this.bytes(), this.#written);
   }
+}
+
+/** The last bytes of so many written, as UTF-8. A character that the cut went through is left out. */
+export function tailText(bytes: Buffer, written: number): string {
+  let start = 0;
+  if (written > bytes.byteLength) {
+    while (start < 3 && start < bytes.byteLength && (bytes[start]! & 0xc0) === 0x80) start += 1;
+  }
+  return bytes.subarray(start).toString('utf8');
 }
