@@ -114,7 +114,7 @@ export async function readHarborTask({ path, name }: FoundTask): Promise<HarborT
   if (await exists(join(path, parts.trajectory))) {
     notes.fault(parts.trajectory, '', 'the agent cannot be given what it did before');
   }
-  const budget: Budget = { left: largestTask };
+  const budget: Budget = { left: largestTask, exceeded: false };
   const compose = await exists(join(path, parts.compose));
   const { sandbox, files } = await sandboxOf(path, config, compose, budget, notes);
   // The tests of several steps are elsewhere, and that there are several is said.

@@ -13,6 +13,7 @@ export interface TakenFiles {
 /** Bytes that a task may still take. */
 export interface Budget {
   left: number;
+  exceeded: boolean;
 }
 
 export function text(bytes: Uint8Array): string | null {
@@ -45,13 +46,16 @@ export async function takeFiles(
       continue;
     }
     if (file.size > budget.left) {
-      notes.fault(
-        place,
-        '',
-        `has ${file.size} bytes: the files of a task together may have ${largestTask}; put large ones into an image and name it as docker_image`,
-      );
-      // Whatever comes after it would be told as well.
-      break;
+      // One is told: those after it would only repeat it.
+      if (!budget.exceeded) {
+        notes.fault(
+          place,
+          '',
+          `has ${file.size} bytes: the files of a task together may have ${largestTask}; put large ones into an image and name it as docker_image`,
+        );
+      }
+      budget.exceeded = true;
+      continue;
     }
     const bytes = await readFile(file.at);
     budget.left -= bytes.length;

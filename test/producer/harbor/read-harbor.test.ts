@@ -1,0 +1,522 @@
+import { execFileSync } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { TasksFileError } from '../../../producer/index.ts';
+import type { ClaudeCodeTask } from '../../../src/contracts/index.ts';
+import { goodTask, notes, readAll, writeTask, type Entries } from './task-directory.ts';
+
+let root: string;
+beforeAll(async () => {
+  root = await mkdtemp(join(tmpdir(), `rollpool-${process.pid}-harbor-`));
+});
+afterAll(() => rm(root, { recursive: true }));
+
+let made = 0;
+async function directory(over?: Entries): Promise<string> {
+  return writeTask(join(root, `task-${made++}`), over);
+}
+
+/** The one task of a directory, with what was said about it. */
+async function taskOf(over: Entries): Promise<{ task: ClaudeCodeTask; said: string[] }> {
+  const path = await directory(over);
+  const { tasks, report } = await readAll(path);
+  expect(notes(report.faults, path)).toEqual([]);
+  return { task: tasks[0]!, said: notes(report.warnings, path) };
+}
+
+async function faultsOf(over: Entries): Promise<string[]> {
+  const path = await directory(over);
+  const { report } = await readAll(path);
+  expect(report).toMatchObject({ format: 'Harbor task directories', read: 1, loaded: 0, refused: 1 });
+  return notes(report.faults, path);
+}
+
+const toml = (text: string): Entries => ({ 'task.toml': text });
+
+describe('a Harbor task', () => {
+  it('becomes a task with its image, its limits, its tests and its metadata', async () => {
+    const { task, said } = await taskOf({
+      'task.toml': [
+        'schema_version = "1.4"',
+        '[task]\nname = "acme/answer"\nkeywords = ["easy"]',
+        '[metadata]\ndifficulty = "easy"\nday = 2026-01-02\nworst = inf',
+        '[agent]\ntimeout_sec = 900.0',
+        '[verifier]\ntimeout_sec = 1200',
+        '[environment]\nbuild_timeout_sec = 300\ncpus = 2\nmemory_mb = 4096\nstorage_mb = 10240\ngpus = 0\nnetwork_mode = "no-network"\nmcp_servers = []',
+        '[environment.env]\n[solution.env]\nKEY = "x"',
+      ].join('\n'),
+      'instruction.md': '<!-- BENCHMARK canary 26b5 -->\n# Canary GUID\n\nDo it.\r\nNow.\n',
+      'environment/data/run.sh': { script: '#!/bin/sh\n' },
+      'environment/data/pixel.bin': new Uint8Array([0, 255, 128]),
+      'tests/lib/check.py': 'print(1)\n',
+      'tests/lib/more.sh': { script: '' },
+      'solution/solve.sh': 'echo 42 > answer.txt\n',
+      'README.md': 'about it',
+    });
+    expect(said).toEqual([]);
+    expect(task).toEqual({
+      task_key: 'acme/answer',
+      kind: 'claude_code',
+      prompt: 'Do it.\nNow.\n',
+      sandbox: {
+        build: {
+          files: {
+            Dockerfile: 'FROM debian:bookworm\nWORKDIR /app\n',
+            'data/run.sh': '#!/bin/sh\n',
+            'data/pixel.bin': { base64: 'AP+A' },
+          },
+          executable: ['data/run.sh'],
+          seconds: 300,
+        },
+        cpus: 2,
+        memory_mb: 4096,
+        disk_mb: 10240,
+        network: 'none',
+        workdir: '/app',
+      },
+      files: {},
+      setup: ['mkdir -p /logs/agent /logs/artifacts && chmod 777 /logs/agent /logs/artifacts'],
+      verify: {
+        files: {
+          'test.sh': '#!/bin/bash\necho 1 > /logs/verifier/reward.txt\n',
+          'lib/check.py': 'print(1)\n',
+          'lib/more.sh': '',
+        },
+        dir: '/tests',
+        user: 'root',
+        commands: ['chmod +x /tests/lib/more.sh /tests/test.sh && /tests/test.sh'],
+        reward: 'harbor',
+        reward_range: [0, 1],
+      },
+      limits: { agent_seconds: 900, grade_seconds: 1200, grade_total_seconds: 1200 },
+      metadata: {
+        harbor: {
+          directory: expect.stringMatching(/^task-\d+$/) as string,
+          schema_version: '1.4',
+          task: { name: 'acme/answer', keywords: ['easy'] },
+          metadata: { difficulty: 'easy', day: '2026-01-02', worst: 'Infinity' },
+        },
+      },
+    });
+  });
+
+  it("with nothing in its task.toml has Harbor's defaults: its directory's name, the open network, 600 s for its tests", async () => {
+    const { task } = await taskOf(toml(''));
+    expect(task.task_key).toBe(`task-${made - 1}`);
+    expect(task.sandbox).toMatchObject({ network: 'open', cpus: 1, memory_mb: 2048 });
+    expect(task.sandbox.disk_mb).toBeUndefined();
+    expect(task.limits).toEqual({ grade_seconds: 600, grade_total_seconds: 600 });
+  });
+
+  it('of version 1.0 has its older names of fields, and Windows line ends', async () => {
+    const { task, said } = await taskOf(
+      toml(
+        '\uFEFFversion = "1.0"\r\n[environment]\r\nmemory = "4G"\r\nstorage = "512M"\r\nallow_internet = false\r\n',
+      ),
+    );
+    expect(task.sandbox).toMatchObject({ memory_mb: 4096, disk_mb: 512, network: 'none' });
+    expect(said).toEqual([]);
+  });
+
+  it('that names an image has that one, though it has a Dockerfile: only its WORKDIR counts then', async () => {
+    const { task, said } = await taskOf({
+      'task.toml': '[environment]\ndocker_image = "acme/x:1"\n',
+      'environment/Dockerfile': 'FROM a\nWORKDIR /srv/it\n',
+      'environment/data.txt': 'x',
+    });
+    expect(task.sandbox).toMatchObject({ image: 'acme/x:1', workdir: '/srv/it' });
+    expect(task.sandbox.build).toBeUndefined();
+    expect(task.files).toEqual({});
+    expect(said).toEqual([]);
+  });
+
+  it('that names an image and has no Dockerfile gets the files of environment/ into its working directory', async () => {
+    const { task, said } = await taskOf({
+      'task.toml': '[environment]\ndocker_image = "acme/x:1"\n',
+      'environment/Dockerfile': null,
+      'environment/data.txt': 'x',
+      'environment/a b/go.sh': { script: 'true' },
+    });
+    expect(task.files).toEqual({ 'a b/go.sh': 'true', 'data.txt': 'x' });
+    expect(task.setup.at(-1)).toBe("chmod +x -- './a b/go.sh'");
+    expect(task.sandbox.workdir).toBe('/app');
+    expect(said).toEqual([
+      'environment/Dockerfile: WORKDIR: is not known from the task: /app is taken; environment.workdir can say another',
+    ]);
+  });
+
+  it('has the variables of environment.env in its image, and those of verifier.env around its tests', async () => {
+    const over =
+      '[environment.env]\nB = "${HOME:-/x y}"\nA = "say \\"hi\\" to $you"\n[verifier.env]\nMODE = "it\'s"\n';
+    const built = await taskOf(toml(over));
+    expect(built.task.sandbox.build!.files['Dockerfile']).toBe(
+      'FROM debian:bookworm\nWORKDIR /app\nENV A="say \\"hi\\" to \\$you"\nENV B="/x y"\n',
+    );
+    expect(built.task.verify.commands).toEqual([
+      "chmod +x /tests/test.sh && env 'MODE=it'\\''s' /tests/test.sh",
+    ]);
+    expect(built.said).toEqual([
+      "task.toml: environment.env.B: has its default: tasks are given nothing of the host's environment",
+    ]);
+    const named = await taskOf(
+      toml(`[environment]\ndocker_image = "acme/x:1"\n[environment.env]\nA = "1"\n`),
+    );
+    expect(named.task.sandbox.build!.files).toEqual({ Dockerfile: 'FROM acme/x:1\nENV A="1"\n' });
+  });
+
+  it('has the network that its agent may use', async () => {
+    const network = async (text: string): Promise<unknown> => (await taskOf(toml(text))).task.sandbox.network;
+    expect(await network('[environment]\nnetwork_mode = "public"')).toBe('open');
+    expect(await network('[environment]\nallow_internet = true\nnetwork_mode = "no-network"')).toBe('none');
+    expect(
+      await network(
+        '[environment]\nnetwork_mode = "allowlist"\nallowed_hosts = ["pypi.org", "*.debian.org"]',
+      ),
+    ).toEqual({ allow: ['pypi.org', '*.debian.org'] });
+    expect(await network('[environment]\nnetwork_mode = "allowlist"')).toBe('none');
+    expect(await network('[environment]\nallow_internet = false\n[agent]\nnetwork_mode = "public"')).toBe(
+      'open',
+    );
+    expect(
+      await network(
+        '[agent]\nnetwork_mode = "allowlist"\nallowed_hosts = ["a.b"]\n[verifier]\nnetwork_mode = "no-network"',
+      ),
+    ).toEqual({ allow: ['a.b'] });
+  });
+
+  it('whose tests want an environment of their own is graded in a fresh sandbox with its artifacts', async () => {
+    const { task, said } = await taskOf(
+      toml(
+        'artifacts = ["/app/out", { source = "notes.txt" }, "/app"]\n[verifier]\nenvironment_mode = "separate"\n',
+      ),
+    );
+    expect(task.verify).toMatchObject({ sandbox: 'fresh', artifacts: ['out', 'notes.txt', '.'] });
+    expect(said).toEqual([]);
+  });
+
+  it('keeps what its .dockerignore leaves out of the context, and no litter of tools', async () => {
+    const { task } = await taskOf({
+      'environment/.dockerignore': 'Dockerfile\nbig\n*.log\n!keep.log\n',
+      'environment/big/blob': Buffer.alloc(9 * 2 ** 20),
+      'environment/a.log': 'x',
+      'environment/keep.log': 'x',
+      'environment/.DS_Store': 'x',
+      'tests/__pycache__/check.cpython-311.pyc': 'x',
+    });
+    expect(Object.keys(task.sandbox.build!.files)).toEqual(['.dockerignore', 'Dockerfile', 'keep.log']);
+    expect(Object.keys(task.verify.files)).toEqual(['test.sh']);
+  });
+
+  it('follows links that stay inside, to files and to directories', async () => {
+    const { task } = await taskOf({
+      'environment/src/main.py': 'print(1)\n',
+      'environment/copy': { link: 'src' },
+      'environment/again.py': { link: 'copy/main.py' },
+      'tests/shared.txt': { link: '../environment/src/main.py' },
+    });
+    expect(task.sandbox.build!.files).toMatchObject({
+      'again.py': 'print(1)\n',
+      'copy/main.py': 'print(1)\n',
+    });
+    expect(task.verify.files['shared.txt']).toBe('print(1)\n');
+  });
+
+  it('may have files of any name, and texts that are no plain ones', async () => {
+    const names = ['a\\b.txt', 'con.txt', 'C:x', ' space ', "qu'ote", '名前', '-rf', '$HOME'];
+    const { task } = await taskOf({
+      ...Object.fromEntries(names.map((name) => [`tests/${name}`, { script: name }])),
+      'tests/bom.txt': '\uFEFFx',
+      'tests/crlf.txt': 'a\r\n',
+      'tests/nul': 'a\0b',
+      'tests/latin1': Buffer.from([0xe9]),
+    });
+    expect(task.verify.files).toMatchObject({
+      ...Object.fromEntries(names.map((name) => [name, name])),
+      'bom.txt': '\uFEFFx',
+      'crlf.txt': 'a\r\n',
+      nul: { base64: 'YQBi' },
+      latin1: { base64: '6Q==' },
+    });
+    const [chmod] = task.verify.commands[0]!.split(' && ');
+    const words = execFileSync('bash', ['-c', `printf '%s\\n' ${chmod!.slice('chmod +x '.length)}`]);
+    expect(words.toString().trimEnd().split('\n').sort()).toEqual(
+      [...names, 'test.sh'].map((name) => `/tests/${name}`).sort(),
+    );
+  });
+
+  it.each([
+    ['[agent]\nuser = "agent"', 'task.toml: agent.user: is agent; the agent runs as'],
+    ['[verifier]\nuser = 1000', 'task.toml: verifier.user: is 1000; the tests run as root'],
+    ['[environment]\nskills_dir = "/skills"', 'task.toml: environment.skills_dir: the agent is not given'],
+    ['schema_version = "1.9"', 'task.toml: schema_version: is 1.9; what came after 1.4 is not known'],
+    ['artifacts = ["/app/x"]', 'task.toml: artifacts: are not kept'],
+    ['[environment]\ncpu = 2', 'task.toml: environment.cpu: is no field of the format'],
+    ['split = "train"', 'task.toml: split: is no field of the format'],
+    ['[verifier]\nnetwork_mode = "no-network"', 'task.toml: verifier.network_mode: gives the verifier less'],
+  ])('with %j loads, and what is left aside is said', async (text, warning) => {
+    const { said } = await taskOf(toml(text));
+    expect(said).toHaveLength(1);
+    expect(said[0]).toContain(warning);
+  });
+
+  it.each([
+    ['ENTRYPOINT', 'FROM a\nWORKDIR /x\nENTRYPOINT ["/serve"]\n', 'is not run'],
+    ['WORKDIR', 'FROM a\nWORKDIR $BASE/x\n', '$BASE has no value in this file: taken as /x'],
+    ['WORKDIR', 'FROM a\nWORKDIR /\n', 'is /, which cannot be given to the agent: /app is taken'],
+  ])('whose Dockerfile has a doubtful %s loads, and that is said', async (field, text, warning) => {
+    const { said } = await taskOf({ 'environment/Dockerfile': text });
+    expect(said).toHaveLength(1);
+    expect(said[0]).toContain(`environment/Dockerfile: ${field}: ${warning}`);
+  });
+});
+
+describe('a Harbor task that could not be right is refused, and the file and the field are named:', () => {
+  const none = { 'environment/Dockerfile': null };
+  it.each<[string, Entries, string]>([
+    ['GPUs', toml('[environment]\ngpus = 1'), 'task.toml: environment.gpus: is 1: sandboxes have no GPU'],
+    ['a TPU', toml('[environment.tpu]\ntype = "v6e"'), 'task.toml: environment.tpu: '],
+    ['Windows', toml('[environment]\nos = "Windows"'), 'task.toml: environment.os: is "Windows"'],
+    ['MCP servers', toml('[[environment.mcp_servers]]\nname = "x"'), 'task.toml: environment.mcp_servers: '],
+    [
+      'a health check',
+      toml('[environment.healthcheck]\ncommand = "x"'),
+      'task.toml: environment.healthcheck: ',
+    ],
+    ['steps', toml('[[steps]]\nname = "one"'), 'task.toml: steps: a task of several steps'],
+    [
+      'several containers',
+      { 'environment/docker-compose.yaml': '' },
+      'environment/docker-compose.yaml: a task of',
+    ],
+    ['a past of the agent', { 'trajectory.json': '{}' }, 'trajectory.json: the agent cannot be given'],
+    ['an image for its tests', toml('[verifier.environment]\ncpus = 1'), 'task.toml: verifier.environment: '],
+    [
+      'an image for its tests that is built',
+      {
+        ...toml('artifacts = ["out"]\n[verifier]\nenvironment_mode = "separate"'),
+        'tests/Dockerfile': 'FROM a\n',
+      },
+      'tests/Dockerfile: the tests run in a sandbox of the same image',
+    ],
+    [
+      'artifacts from elsewhere',
+      toml('artifacts = ["out", "/logs/x"]\n[verifier]\nenvironment_mode = "separate"'),
+      'task.toml: artifacts.1: is /logs/x: only what is in /app',
+    ],
+    [
+      'tests that would see nothing',
+      toml('[verifier]\nenvironment_mode = "separate"'),
+      'task.toml: artifacts: names nothing in /app',
+    ],
+    ['collect hooks', toml('[[verifier.collect]]\ncommand = "x"'), 'task.toml: verifier.collect: '],
+    [
+      'more network for the tests',
+      toml('[environment]\nnetwork_mode = "no-network"\n[verifier]\nnetwork_mode = "public"'),
+      'task.toml: verifier.network_mode: gives the verifier more',
+    ],
+    [
+      'less network for the agent',
+      toml('[agent]\nnetwork_mode = "no-network"'),
+      'task.toml: agent.network_mode: gives the verifier more',
+    ],
+    [
+      'hosts without a list',
+      toml('[environment]\nallowed_hosts = ["a.b"]'),
+      'task.toml: environment.allowed_hosts: stands beside no',
+    ],
+    [
+      'a secret of the host',
+      toml('[verifier.env]\nKEY = "${OPENAI_API_KEY}"'),
+      'task.toml: verifier.env.KEY: is to be OPENAI_API_KEY of the host',
+    ],
+    [
+      'a variable of two lines',
+      toml('[environment.env]\nKEY = "a\\nb"'),
+      'task.toml: environment.env.KEY: has more',
+    ],
+    [
+      'a variable without a name',
+      toml('[environment.env]\n"a b" = "x"'),
+      'task.toml: environment.env.a b: is no name',
+    ],
+    ['broken TOML', toml('[agent]\ntimeout_sec = 1\nuser =\n'), 'task.toml:3: broken TOML at column 7: '],
+    ['a field of a wrong type', toml('[environment]\ncpus = "two"'), 'task.toml: environment.cpus: '],
+    ['no time', toml('[agent]\ntimeout_sec = 0'), 'task.toml: agent.timeout_sec: '],
+    [
+      'two sizes',
+      toml('[environment]\nmemory = "1G"\nmemory_mb = 2048'),
+      'task.toml: environment.memory: is 1G',
+    ],
+    [
+      'too little memory',
+      toml('[environment]\nmemory_mb = 1'),
+      'task.toml: environment.memory_mb: must be at least 64',
+    ],
+    ['another format', toml('schema_version = "2.0"'), 'task.toml: schema_version: is 2.0'],
+    [
+      'a relative directory',
+      toml('[environment]\nworkdir = "app"'),
+      'task.toml: environment.workdir: "app" is no absolute',
+    ],
+    [
+      'a directory of the system',
+      toml('[environment]\nworkdir = "/etc"'),
+      'task.toml: environment.workdir: is /etc',
+    ],
+    ['no task.toml', { 'task.toml': null }, 'task.toml: there is no such file'],
+    [
+      'the first format',
+      { 'task.toml': null, 'task.yaml': 'x' },
+      'task.yaml: is of the first Terminal-Bench format',
+    ],
+    ['no instruction', { 'instruction.md': null }, 'instruction.md: there is no such file'],
+    ['an empty instruction', { 'instruction.md': '# canary\n\n' }, 'instruction.md: is empty'],
+    [
+      'an instruction in Latin-1',
+      { 'instruction.md': Buffer.from([0x61, 0xe9]) },
+      'instruction.md: is not UTF-8',
+    ],
+    [
+      'no image',
+      none,
+      'environment/Dockerfile: there is no such file, and task.toml has no environment.docker_image',
+    ],
+    [
+      'a Dockerfile without an image',
+      { 'environment/Dockerfile': 'RUN true\n' },
+      'environment/Dockerfile: has no FROM',
+    ],
+    [
+      'a Dockerfile in Latin-1',
+      { 'environment/Dockerfile': Buffer.from([0xe9]) },
+      'environment/Dockerfile: is not UTF-8',
+    ],
+    ['no tests', { 'tests/test.sh': null }, 'tests/test.sh: there is no such file'],
+    [
+      'tests for Windows',
+      { 'tests/test.sh': null, 'tests/test.bat': 'x' },
+      'tests/test.sh: there is no such file; test.bat is for Windows',
+    ],
+    [
+      'tests with Windows line ends',
+      { 'tests/test.sh': '#!/bin/bash\r\ntrue\r\n' },
+      'tests/test.sh: has Windows line ends',
+    ],
+    [
+      'a link out of the context',
+      { 'environment/key': { link: '../solution' }, 'solution/x': 'x' },
+      'environment/key: is a link that leads out',
+    ],
+    [
+      'a link out of the task',
+      { 'tests/passwd': { link: '/etc/passwd' } },
+      'tests/passwd: is a link that leads out',
+    ],
+    ['a directory that leads out', { 'tests/all': { link: '/etc' } }, 'tests/all: is a link that leads out'],
+    ['a link to nothing', { 'environment/x': { link: 'nowhere' } }, 'environment/x: is a link to nothing'],
+    ['a link to itself', { 'environment/x': { link: 'x' } }, 'environment/x: is a link that leads to itself'],
+    [
+      'a link upwards',
+      { 'environment/a/b': { link: '..' } },
+      'environment/a/b: is a link to a directory that it is in',
+    ],
+    [
+      'a file too large',
+      { 'environment/blob': Buffer.alloc(9 * 2 ** 20) },
+      'environment/blob: has 9437184 bytes: the files of a task together may have 8388608',
+    ],
+    [
+      'files too large together',
+      { 'environment/a': Buffer.alloc(5 * 2 ** 20), 'tests/b': Buffer.alloc(5 * 2 ** 20) },
+      'tests/b: has 5242880 bytes',
+    ],
+  ])('%s', async (_what, over, fault) => {
+    const said = await faultsOf(over);
+    expect(said).toHaveLength(1);
+    expect(said[0]).toContain(fault);
+  });
+
+  it('pipes among its files', async () => {
+    const path = await directory();
+    execFileSync('mkfifo', [join(path, 'tests', 'pipe')]);
+    const { report } = await readAll(path);
+    expect(notes(report.faults, path)).toEqual(['tests/pipe: is neither a file nor a directory']);
+  });
+
+  it('names that are not UTF-8', async () => {
+    const path = await directory();
+    execFileSync('bash', ['-c', `touch "$1"/$'caf\\xe9'`, 'bash', join(path, 'tests')]);
+    const { report } = await readAll(path);
+    expect(notes(report.faults, path)).toEqual(['tests/caf\uFFFD: has a name that is not UTF-8']);
+  });
+
+  it('every fault of one task at once', async () => {
+    const said = await faultsOf({
+      ...toml('[environment]\ngpus = 2\nos = "windows"'),
+      'instruction.md': '',
+      'tests/test.sh': null,
+      'tests/x': { link: '/' },
+    });
+    expect(said.map((line) => line.replace(/: .*/, ''))).toEqual([
+      'instruction.md',
+      'task.toml',
+      'task.toml',
+      'tests/x',
+      'tests/test.sh',
+    ]);
+  });
+});
+
+describe('a folder of Harbor tasks', () => {
+  it('has them one or two levels below, in the order of their names', async () => {
+    const folder = join(root, 'dataset');
+    for (const name of ['b', 'a/two', 'a/one', '.git/x', 'deep/er/still', 'node_modules/x']) {
+      await writeTask(join(folder, name));
+    }
+    await writeTask(join(folder, 'c'), { 'task.toml': null });
+    await writeTask(
+      join(folder, 'notes'),
+      Object.fromEntries(Object.keys(goodTask).map((path) => [path, null])),
+    );
+    const { tasks, report } = await readAll(folder);
+    expect(tasks.map(({ task_key }) => task_key)).toEqual(['one', 'two', 'b']);
+    expect(report).toMatchObject({ read: 4, loaded: 3, refused: 1, format: 'Harbor task directories' });
+    expect(report.faults).toMatchObject([
+      { file: `${folder}/c/task.toml`, index: 3, task_key: 'c', line: null },
+    ]);
+    expect((await readAll(folder, { limit: 2 })).tasks).toHaveLength(2);
+    await expect(readAll(folder, { strict: true })).rejects.toThrow(
+      `${folder}: 1 of 4 tasks have faults\n  ${folder}/c/task.toml: task 3 (c): there is no such file`,
+    );
+  });
+
+  it('takes the first of two tasks of one name', async () => {
+    const folder = join(root, 'twice');
+    await writeTask(join(folder, 'a'), toml('[task]\nname = "acme/x"'));
+    await writeTask(join(folder, 'b'), toml('[task]\nname = "acme/x"'));
+    const { tasks, report } = await readAll(folder);
+    expect(tasks).toHaveLength(1);
+    expect(report).toMatchObject({ loaded: 1, refused: 1, duplicates: 1 });
+    expect(report.faults).toMatchObject([
+      {
+        file: `${folder}/b`,
+        field: 'task.name',
+        reason: `task 0 (${folder}/a) has the same key; the first one is taken`,
+      },
+    ]);
+  });
+
+  it('says nothing of what is left aside in tasks that are refused', async () => {
+    const path = await directory(toml('[environment]\ngpus = 1\nskills_dir = "/x"'));
+    expect((await readAll(path)).report.warnings).toEqual([]);
+  });
+
+  it('without any task is refused as a whole', async () => {
+    const folder = join(root, 'empty');
+    await writeTask(join(folder, 'x'), Object.fromEntries(Object.keys(goodTask).map((path) => [path, null])));
+    await expect(readAll(folder)).rejects.toThrow(TasksFileError);
+    await expect(readAll(folder)).rejects.toThrow(`${folder}: is a directory without a Harbor task`);
+  });
+});
