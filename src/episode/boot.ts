@@ -6,7 +6,7 @@ import { DeadlineExpired, phaseDeadline } from './hold-clock.ts';
 import type { LaneParts } from './ports.ts';
 
 /** Seconds a sandbox or an environment may outlive the sum of its phases before anybody may reap it. */
-const ttlMarginSeconds = 300;
+export const ttlMarginSeconds = 300;
 
 export function ttlSeconds(limits: EffectiveLimits): number {
   return (
@@ -51,13 +51,34 @@ export async function enterEnvironment(
   });
 }
 
+/** Starts something that has `seconds`; rejects (infra) when they are over. */
+export async function bootWithin<T>(
+  seconds: number,
+  signal: AbortSignal,
+  start: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  using deadline = phaseDeadline('boot', seconds, signal);
+  try {
+    return await start(deadline.signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    if (deadline.signal.aborted && deadline.signal.reason instanceof DeadlineExpired) {
+      throw new EpisodeError(
+        { class: 'infra', phase: 'boot', code: 'boot_timeout', message: deadline.signal.reason.message },
+        { cause: error },
+      );
+    }
+    throw error;
+  }
+}
+
 /**
  * Creates the sandbox of an attempt within `boot_seconds`; null where the lane needs none. One that starts from a kept
  * state runs no agent and needs no gateway.
  */
 export async function boot(
   attempt: EpisodeAttempt,
-  parts: Pick<LaneParts, 'provider' | 'cli_binary'>,
+  parts: Pick<LaneParts, 'provider' | 'cli_binary'> & Partial<Pick<LaneParts, 'agent'>>,
   limits: EffectiveLimits,
   pool: string,
   gatewayDir: string | null,
@@ -67,27 +88,20 @@ export async function boot(
   if (parts.provider === null || task.kind !== 'claude_code') return null;
   if (gatewayDir === null && snapshot === null)
     throw new Error('a sandboxed agent needs a gateway session with a Unix socket');
-  using deadline = phaseDeadline('boot', limits.boot_seconds, attempt.signal);
-  try {
-    return await parts.provider.create({
-      spec: task.sandbox,
-      owner: ownerOf(attempt, pool),
-      gateway_dir: gatewayDir,
-      cli_binary: parts.cli_binary,
-      ttl_seconds: ttlSeconds(limits),
-      snapshot,
-      signal: deadline.signal,
-    });
-  } catch (error) {
-    attempt.signal.throwIfAborted();
-    if (deadline.signal.aborted && deadline.signal.reason instanceof DeadlineExpired) {
-      throw new EpisodeError(
-        { class: 'infra', phase: 'boot', code: 'boot_timeout', message: deadline.signal.reason.message },
-        { cause: error },
-      );
-    }
-    throw error;
-  }
+  const { provider, cli_binary } = parts;
+  const request = {
+    spec: task.sandbox,
+    owner: ownerOf(attempt, pool),
+    gateway_dir: gatewayDir,
+    cli_binary,
+    ttl_seconds: ttlSeconds(limits),
+    snapshot,
+    boot_seconds: limits.boot_seconds,
+    wait_seconds: limits.hold_seconds,
+  };
+  // Waiting for a free place is no boot: how long both take is such a provider's to keep.
+  if (provider.remote === true) return provider.create({ ...request, signal: attempt.signal });
+  return bootWithin(limits.boot_seconds, attempt.signal, (signal) => provider.create({ ...request, signal }));
 }
 
 /** Puts the task's files in place and runs its set-up commands in order, as root, all within `setup_seconds`. */

@@ -16,6 +16,7 @@ import type { EpisodeAttempt, EpisodeProcessor } from '../queue/processor.ts';
 import type { Sandbox, SandboxProvider } from '../sandbox/sandbox.ts';
 import { failureOf, stopReasonOf, tearDown, timed } from './attempt-end.ts';
 import { boot } from './boot.ts';
+import { freshSandboxes } from './fresh-sandboxes.ts';
 import { noUsage, summarise, type PhaseTimes } from './summary.ts';
 
 export interface RegradePorts {
@@ -134,6 +135,13 @@ async function gradeAgain(
   const { sandbox } = progress;
   if (sandbox === null) throw new Error('the provider gave no sandbox');
   progress.phase = 'grade';
+  await using fresh = freshSandboxes(attempt, {
+    provider: ports.provider,
+    limits,
+    pool: ports.pool,
+    queued: (start) => boots.add(start, { signal }),
+    log,
+  });
   await timed(progress.times, 'grade_s', async () => {
     progress.grade = await ports.grader.grade({
       task,
@@ -142,6 +150,7 @@ async function gradeAgain(
       limits,
       final_answer: null,
       conversation: [],
+      freshSandbox: () => fresh.make(),
       signal,
       log,
     });

@@ -11,7 +11,7 @@ import {
   type StopReason,
 } from '../contracts/index.ts';
 import type { GatewaySession, SessionStats } from '../gateway/session.ts';
-import type { Grade } from '../grading/grader.ts';
+import type { Grade, GradeContext } from '../grading/grader.ts';
 import { GradeError } from '../grading/index.ts';
 import { crashPoint, type Logger } from '../observe/index.ts';
 import type { EpisodeAttempt, EpisodeOutput, EpisodeProcessor } from '../queue/processor.ts';
@@ -20,6 +20,7 @@ import { runAgent } from './agent-phase.ts';
 import { failureOf, stopReasonOf, tearDown, timed } from './attempt-end.ts';
 import { boot, enterEnvironment, setUp } from './boot.ts';
 import { conversationOf } from './conversation.ts';
+import { freshSandboxes } from './fresh-sandboxes.ts';
 import { keepState, type KeptState } from './keep-state.ts';
 import { nowhere, placeOf, type Places } from './place.ts';
 import { noUsage, summarise, type PhaseTimes } from './summary.ts';
@@ -132,19 +133,24 @@ async function runPhases(
     if (task.kind === 'claude_code') await parts.provider?.provide?.(task.sandbox, attempt.signal);
     const environment = await enterEnvironment(attempt, parts, limits, ports.pool);
     progress.places = { ...nowhere, environment };
-    const sandbox = await boots.add(
-      () => boot(attempt, parts, limits, ports.pool, session.socket_dir),
-      place,
-    );
+    const booting = (): Promise<Sandbox | null> =>
+      boot(attempt, parts, limits, ports.pool, session.socket_dir);
+    const sandbox = await (parts.provider?.remote === true ? booting() : boots.add(booting, place));
     progress.places = { sandbox, environment };
+    if (sandbox?.warm !== undefined) progress.metrics['warm'] = true;
   });
   const { sandbox } = progress.places;
+  let before: NonNullable<GradeContext['before']> | null = null;
   if (sandbox !== null && task.kind === 'claude_code') {
     progress.phase = 'setup';
-    await timed(progress.times, 'setup_s', () => setUp(sandbox, task, limits, attempt.signal));
+    await timed(progress.times, 'setup_s', async () => {
+      await setUp(sandbox, task, limits, attempt.signal);
+      before = (await parts.grader.look?.(task, sandbox, attempt.signal)) ?? null;
+    });
   }
 
   progress.phase = 'agent';
+  const agentStartedAt = Date.now();
   const ended = await runAgent(attempt, parts, session, progress.places, limits, log);
   progress.times.agent_s = ended.seconds;
   Object.assign(progress.metrics, ended.metrics);
@@ -168,6 +174,17 @@ async function runPhases(
       log,
     );
   }
+  const { provider } = parts;
+  await using fresh =
+    provider === null
+      ? null
+      : freshSandboxes(attempt, {
+          provider,
+          limits,
+          pool: ports.pool,
+          queued: (start) => boots.add(start, { signal: attempt.signal }),
+          log,
+        });
   await timed(progress.times, 'grade_s', async () => {
     const grade = await parts.grader.grade({
       task,
@@ -175,6 +192,9 @@ async function runPhases(
       limits,
       final_answer: ended.final_answer,
       conversation: conversationOf(calls),
+      before,
+      agent_started_at: agentStartedAt,
+      ...(fresh === null ? {} : { freshSandbox: () => fresh.make() }),
       signal: attempt.signal,
       log,
     });

@@ -2,6 +2,7 @@ import type { ChatMessage, EffectiveLimits, Task, VerifyOutcome } from '../contr
 import type { Environment } from '../fleet/environment.ts';
 import type { Logger } from '../observe/index.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
+import type { LeadingFiles } from './leading-files.ts';
 
 export interface GradeContext {
   readonly task: Task;
@@ -13,6 +14,18 @@ export interface GradeContext {
   readonly conversation: readonly ChatMessage[];
   readonly signal: AbortSignal;
   readonly log: Logger;
+  /**
+   * Makes another sandbox of the same task: its files and its set-up are there, nothing of the agent's, no gateway and no
+   * agent CLI. Whoever gives it ends it; disposing it ends it sooner. Absent: grading goes without, and cannot tell a
+   * verifier that is at fault from one that the agent broke.
+   */
+  readonly freshSandbox?: () => Promise<Sandbox>;
+  /** What `Grader.look` found before the agent started. Absent or null: nothing is known. */
+  readonly before?: LeadingFiles | null;
+  /** Epoch milliseconds. Absent: not known. */
+  readonly agent_started_at?: number;
+  /** Processes of the agent that ran when it had ended. Absent: not known. */
+  readonly processes_left?: number;
 }
 
 export interface Grade {
@@ -25,5 +38,7 @@ export interface Grade {
 
 /** Rejects with EpisodeError of class task (the verifier is at fault) or infra; its `verify` outcomes so far are kept in GradeError. */
 export interface Grader {
+  /** Looks at a sandbox before its agent starts, for what could lead the verifier; null: nothing could. */
+  look?(task: Task, sandbox: Sandbox, signal: AbortSignal): Promise<LeadingFiles | null>;
   grade(context: GradeContext): Promise<Grade>;
 }

@@ -1,15 +1,17 @@
 # Makes room for the verifier where the agent may have chosen every byte, following none of its symbolic links.
 #
-# Arguments: the working directory; `home` for a new home of whoever verifies, or nothing; mode of the directories that
-# are made empty; then these directories, absolute.
-# Standard input: NUL-terminated paths below the working directory that must not exist afterwards. On the way to each of
-# them whatever is no directory is removed, so that an upload cannot be led elsewhere.
-# Standard output, NUL-terminated: `taken PATH` (somebody had put something there), `dir PATH` (where an emptied directory
-# really is), `home PATH`, `process PID:START` (what runs now: none of it is the verifier's), or `blocked PATH` and exit 1.
+# Arguments: the working directory; `home` for a new home of whoever verifies, or nothing; seconds of the epoch at which
+# the agent started, or nothing; its home; mode of the directories that are made empty; then these directories, absolute.
+# Standard input, NUL-terminated: paths below the working directory to take hashes of, an empty one, then paths that must
+# not exist afterwards. On the way to each of these whatever is no directory is removed, so that an upload cannot be led
+# elsewhere.
+# Standard output, NUL-terminated: `hash SHA256 PATH` (`-` for what is no regular file), `grown BYTES` (in large files since
+# the agent started), `taken PATH` (somebody had put something there), `dir PATH` (where an emptied directory really is),
+# `home PATH`, `process PID:START` (what runs now: none of it is the verifier's), or `blocked PATH` and exit 1.
 set -u
 export LC_ALL=C
-workdir=$1 home=$2 mode=$3
-shift 3
+workdir=$1 home=$2 since=$3 agent_home=$4 mode=$5
+shift 5
 
 say() { printf '%s\0' "$1"; }
 blocked() {
@@ -47,6 +49,27 @@ empty_directory() {
   say "dir $PWD"
 }
 
+# Large files that are newer than the agent, by the time of their last change, which nobody can set. A look of some
+# seconds at most.
+grown() {
+  local size total=0
+  while IFS= read -r size; do total=$((total + size)); done < <(
+    timeout -k 1 3 find "$workdir" "$agent_home" /tmp -xdev -type f -size +1024k -newerct "@$since" -printf '%s\n' 2>/dev/null
+  )
+  say "grown $total"
+}
+
+hash_of() { # PATH below the working directory
+  local at=$workdir/$1 sum
+  if [[ -L $at || ! -f $at ]]; then
+    say "hash - $1"
+  elif read -r sum _ < <(sha256sum <"$at" 2>/dev/null); then
+    say "hash $sum $1"
+  fi
+}
+
+if [[ -n $since ]]; then grown; fi
+while IFS= read -r -d '' path && [[ -n $path ]]; do hash_of "$path"; done
 for directory in "$@"; do empty_directory "$directory"; done
 
 cd /

@@ -4,9 +4,11 @@ import type { Verify } from '../contracts/index.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { GradeError } from './grade-error.ts';
 import { harborLogs } from './harbor-reward.ts';
+import type { Restored } from './leading-files.ts';
 import { parseRewardRule } from './reward.ts';
 
 const makeRoom = readFileSync(new URL('./make-room.sh', import.meta.url), 'utf8');
+const restoreMs = 60_000;
 /** Paths and processes: what is past it are processes that get no mercy after the commands. */
 const maxSaid = 4 * 2 ** 20;
 
@@ -40,6 +42,35 @@ export interface Room {
   readonly processes: readonly string[];
   /** Places of the verifier where something stood already. */
   readonly taken: readonly string[];
+  /** Path of a looked-at file -> its SHA-256; null: it is no regular file any more. */
+  readonly hashes: ReadonlyMap<string, string | null>;
+  /** Bytes in large files that are newer than the agent; null: not looked for. */
+  readonly grown: number | null;
+}
+
+export interface PrepareOptions {
+  readonly verify: Verify;
+  /** What is to be taken out and put back meanwhile. */
+  readonly restored: Restored;
+  /** Paths below the working directory to take hashes of. */
+  readonly hashed: readonly string[];
+  /** Epoch milliseconds; null: no agent did. */
+  readonly agentStartedAt: number | null;
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+function zeroTerminated(items: readonly string[]): string {
+  return items.map((item) => `${item}\0`).join('');
+}
+
+function hashesOf(said: string): Map<string, string | null> {
+  const lines = read(said, 'hash').map((line): [string, string | null] => {
+    const at = line.indexOf(' ');
+    const sum = line.slice(0, at);
+    return [line.slice(at + 1), sum === '-' ? null : sum];
+  });
+  return new Map(lines);
 }
 
 function read(said: string, word: string): string[] {
@@ -47,6 +78,14 @@ function read(said: string, word: string): string[] {
     .split('\0')
     .filter((line) => line.startsWith(`${word} `))
     .map((line) => line.slice(word.length + 1));
+}
+
+function unprepared(why: string): GradeError {
+  return new GradeError({
+    class: 'infra',
+    code: 'prepare_failed',
+    message: `making room for the verifier: ${why}`,
+  });
 }
 
 /** Refuses what a sandbox without a root directory of its own cannot give: anything there would be this machine's. */
@@ -61,30 +100,48 @@ function checkPlaces(sandbox: Sandbox, verify: Verify): void {
   });
 }
 
+/** Takes out what leads the verifier and is the agent's, and puts back what was there. */
+async function restore(sandbox: Sandbox, restored: Restored, signal: AbortSignal): Promise<void> {
+  if (restored.remove.length > 0) {
+    const removed = await sandbox.exec(['xargs', '-0', 'rm', '-rf', '--'], {
+      user: 'root',
+      env: innerShell,
+      stdin: zeroTerminated(restored.remove),
+      timeout_ms: restoreMs,
+      signal,
+    });
+    if (removed.exit_code !== 0)
+      throw unprepared(`taking out settings: ${removed.stderr.trim().slice(-500)}`);
+  }
+  if (Object.keys(restored.write).length > 0) await sandbox.upload(restored.write);
+}
+
 /**
  * Clears the verifier's places, brings in its files and hands the working directory to whoever verifies. The agent's
  * processes must be dead. Rejects with GradeError: `prepare_failed` (infra) when that cannot be done in `timeoutMs`,
  * `verifier_unsupported` (task) where the sandbox has no such places.
  */
-export async function prepareWorkdir(
-  sandbox: Sandbox,
-  verify: Verify,
-  timeoutMs: number,
-  signal: AbortSignal,
-): Promise<Room> {
+export async function prepareWorkdir(sandbox: Sandbox, options: PrepareOptions): Promise<Room> {
+  const { verify, restored, timeoutMs, signal } = options;
   checkPlaces(sandbox, verify);
   const ownHome = sandbox.isolation === 'process';
   const user = verify.user ?? 'grader';
   // What the agent may still own runs no more, so a directory that all may write is the verifier's.
   const mode = user === 'root' ? '0755' : '0777';
-  const places = [sandbox.workdir, ownHome ? 'home' : '', mode, ...ownDirectories(verify)];
+  const since = options.agentStartedAt === null ? '' : String(Math.floor(options.agentStartedAt / 1000));
+  const places = [
+    sandbox.workdir,
+    ownHome ? 'home' : '',
+    since,
+    sandbox.agent_home,
+    mode,
+    ...ownDirectories(verify),
+  ];
   const cleared = await sandbox.exec(['bash', '--noprofile', '--norc', '-c', makeRoom, 'bash', ...places], {
     user: 'root',
     cwd: '/',
     env: innerShell,
-    stdin: reservedPaths(verify)
-      .map((path) => `${path}\0`)
-      .join(''),
+    stdin: zeroTerminated([...options.hashed, '', ...reservedPaths(verify)]),
     timeout_ms: timeoutMs,
     max_output_bytes: maxSaid,
     signal,
@@ -94,12 +151,9 @@ export async function prepareWorkdir(
     const why = cleared.timed_out
       ? `took longer than ${timeoutMs / 1000} s`
       : `could not clear ${read(cleared.stdout, 'blocked').join()}`;
-    throw new GradeError({
-      class: 'infra',
-      code: 'prepare_failed',
-      message: `making room for the verifier ${why}: ${cleared.stderr.trim().slice(-500)}`,
-    });
+    throw unprepared(`${why}: ${cleared.stderr.trim().slice(-500)}`);
   }
+  await restore(sandbox, restored, signal);
   const [directory] = read(cleared.stdout, 'dir');
   if (Object.keys(verify.files).length > 0) {
     await sandbox.upload(verify.files, {
@@ -113,5 +167,7 @@ export async function prepareWorkdir(
     env: home === undefined ? {} : { HOME: home },
     processes: read(cleared.stdout, 'process'),
     taken: read(cleared.stdout, 'taken'),
+    hashes: hashesOf(cleared.stdout),
+    grown: options.agentStartedAt === null ? null : Number(read(cleared.stdout, 'grown')[0] ?? 0),
   };
 }

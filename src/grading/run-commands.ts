@@ -10,9 +10,19 @@ const keptBytes = 4 * tailChars;
 
 /**
  * The environment of verify commands beside the sandbox's own PATH, HOME and LANG. None of the agent's: no BASH_ENV, no
- * PYTHONPATH. User site-packages stay out, and no byte code is left beside the sources.
+ * PYTHONPATH. User site-packages stay out, no byte code is left beside the sources, and git runs no hooks of a repository
+ * (a verifier that wants them says `git -c core.hooksPath=...`, which wins).
  */
-const environment = { ...innerShell, PYTHONNOUSERSITE: '1', PYTHONDONTWRITEBYTECODE: '1' };
+const environment = {
+  ...innerShell,
+  PYTHONNOUSERSITE: '1',
+  PYTHONDONTWRITEBYTECODE: '1',
+  GIT_CONFIG_COUNT: '2',
+  GIT_CONFIG_KEY_0: 'core.hooksPath',
+  GIT_CONFIG_VALUE_0: '/dev/null',
+  GIT_CONFIG_KEY_1: 'core.fsmonitor',
+  GIT_CONFIG_VALUE_1: 'false',
+};
 
 /** A command whose exit says that the verifier itself did not work. */
 export interface CommandFault {
