@@ -55,6 +55,8 @@ export interface QueueNames {
   deliveries(run: string): string;
   /** HASH with TTL: what holds creations back at a provider that refused one; absent: nothing does. */
   gate(provider: string): string;
+  /** Base of the keys of a provider's places: who holds them, who waits for one, and the pace of new ones. */
+  places(provider: string): string;
   /** HASH: what each episode of a run grades again, by episode id; absent: the run has agents. */
   regrades(run: string): string;
   /** STRING with TTL: heartbeat record of a worker process. */
@@ -91,6 +93,7 @@ export function queueNames(prefix: string = defaultPrefix): QueueNames {
     groups: (run: string) => key('groups', run),
     deliveries: (run: string) => key('deliveries', run),
     gate: (provider: string) => key('gate', provider),
+    places: (provider: string) => key('places', provider),
     regrades: (run: string) => key('regrades', run),
     worker: (worker: string) => key('worker', worker),
     queueBase: (queue: string) => key(queue, ''),
