@@ -21,11 +21,12 @@ import {
   type EpisodeWorker,
   type QueueOptions,
 } from '../src/queue/index.ts';
-import { createCreationGate, startControlListener } from '../src/queue/control/index.ts';
+import { createCreationGate, createPlaceLimit, startControlListener } from '../src/queue/control/index.ts';
 import { concurrencyOf, partsOf, probeLanes } from './lanes.ts';
 import { admission, downLine, probePolicies } from './probe-policies.ts';
 import { startReaper } from './reaper.ts';
 import { makeRuntimeDirectory } from './runtime-directory.ts';
+import { warmLanes } from './warm-lanes.ts';
 
 export interface WorkerOptions {
   readonly settings: Settings;
@@ -78,16 +79,29 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
       settings.fleet.apiKey === null
         ? undefined
         : keep(await createCreationGate({ ...options.queue, provider: 'fleet' }));
+    const e2b = servesE2b(settings)
+      ? {
+          gate: keep(await createCreationGate({ ...options.queue, provider: 'e2b' })),
+          limit: keep(
+            await createPlaceLimit({
+              ...options.queue,
+              provider: 'e2b',
+              places: settings.e2b.sandboxes,
+              createsPerSecond: settings.e2b.createsPerSecond,
+            }),
+          ),
+        }
+      : undefined;
     const runtime = keep(await makeRuntimeDirectory(id, settings.redis.prefix));
-    const served = keep(
-      await probeLanes({
-        settings,
-        log,
-        signal: options.signal,
-        runtimeDirectory: runtime.path,
-        ...(gate === undefined ? {} : { gate }),
-      }),
-    );
+    const probed = await probeLanes({
+      settings,
+      log,
+      signal: options.signal,
+      runtimeDirectory: runtime.path,
+      ...(gate === undefined ? {} : { gate }),
+      ...(e2b === undefined ? {} : { e2b }),
+    });
+    const served = keep(warmLanes(probed, settings, log));
     const recorder = recorderOf(settings, id, log);
     if (recorder !== null) keep(recorder);
     const gateway = keep(
@@ -116,6 +130,7 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
     );
     const agentParts = {
       startGate: createStartGate(options.cliStarts),
+      startAhead: settings.sandbox.warm > 0 && settings.sandbox.warmCli,
       toolMode: toolModeOf(settings, policy),
     };
     const process = createEpisodeProcessor({
@@ -167,6 +182,7 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
       id,
       lanes,
       close: async (how) => {
+        served.drain();
         await worker.close(how);
         await closeParts();
       },
@@ -184,13 +200,20 @@ function within(seconds: number, signal: AbortSignal | undefined): AbortSignal {
   return signal === undefined ? limit : AbortSignal.any([signal, limit]);
 }
 
+/** Whether this worker may make sandboxes with E2B. */
+function servesE2b({ e2b, worker }: Settings): boolean {
+  return e2b.apiKey !== null && (worker.lanes?.includes('claude_code-e2b') ?? true);
+}
+
 /** The flight recorder; null where it is switched off. */
 function recorderOf(settings: Settings, worker: string, log: Logger): FlightRecorder | null {
   if (settings.trace === null) return null;
   return createFlightRecorder({
     directory: traceDirectory(settings.stateDir),
     ...settings.trace,
-    secrets: [settings.policy.apiKey, settings.fleet.apiKey].filter((secret) => secret !== null),
+    secrets: [settings.policy.apiKey, settings.fleet.apiKey, settings.e2b.apiKey].filter(
+      (secret) => secret !== null,
+    ),
     worker,
     log,
   });

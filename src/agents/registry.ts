@@ -7,6 +7,8 @@ import { createToolLoopAgent, type ToolMode } from './tool-loop/index.ts';
 /** What an agent may need of the process it runs in. */
 export interface AgentParts {
   readonly startGate: StartGate;
+  /** Whether its CLI is started in sandboxes that wait for their episode. Default: false. */
+  readonly startAhead?: boolean;
   /** How the policy calls tools, as its probe or the settings say. */
   readonly toolMode: ToolMode;
 }

@@ -8,3 +8,4 @@ export {
 export { createSandboxProvider, type SandboxProviderName } from './create-provider.ts';
 export { DockerProvider } from './docker/docker-provider.ts';
 export type { Sandbox, SandboxProvider, SandboxRequest, SandboxUser } from './sandbox.ts';
+export { createSandboxShelf, createWarmPool } from './warm/warm-pool.ts';

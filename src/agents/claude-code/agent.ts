@@ -1,19 +1,19 @@
-import { once } from 'node:events';
-import type { Readable } from 'node:stream';
 import { EpisodeError } from '../../contracts/index.ts';
 import type { GatewaySession } from '../../gateway/session.ts';
 import type { Sandbox, SandboxProcess } from '../../sandbox/sandbox.ts';
 import type { Agent, AgentContext, AgentOutcome } from '../agent.ts';
 import type { StartGate } from '../start-gate.ts';
-import { claudeCodeCommand } from './command.ts';
+import { readCliOutput, type CliOutput } from './cli-output.ts';
+import { claudeCodeCommand, promptLine } from './command.ts';
 import { mapEnding } from './ending.ts';
-import { createOutputTail } from './output-tail.ts';
-import { advance, noProgress, type Progress } from './progress.ts';
-import { createStreamJsonParser } from './stream-json.ts';
+import { claudeCodeAhead, WaitingCli } from './waiting-cli.ts';
+import { watchCli } from './watch-cli.ts';
 
 export interface ClaudeCodeAgentOptions {
   /** Bounds CLI starts in this process. */
   readonly startGate: StartGate;
+  /** Whether the CLI is started in sandboxes that wait for their episode. Default: false. */
+  readonly startAhead?: boolean;
   /** Milliseconds a CLI may live on after its result event. Default: 15,000. */
   readonly lingerMs?: number;
 }
@@ -21,23 +21,8 @@ export interface ClaudeCodeAgentOptions {
 /** A start that made no call in this time does not keep others waiting any longer. */
 const startGateMaxMs = 60_000;
 const startPollMs = 25;
-/** Output of a process that has exited: a descendant may hold the pipe open for ever. */
-const drainMs = 2_000;
-const killMs = 15_000;
-const stderrTailChars = 2_000;
-
-/** Resolves with the promise's value, or with `otherwise` after `ms`. */
-async function within<T, U>(ms: number, promise: Promise<T>, otherwise: U): Promise<T | U> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<U>((resolve) => {
-    timer = setTimeout(() => resolve(otherwise), ms);
-  });
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
+/** In less memory a waiting CLI could take from the set-up what it needs. */
+const leastMemoryMb = 512;
 
 /** Leaves the start gate when the first model request has come in, or when told so. */
 function leaveAtFirstCall(session: GatewaySession, leave: () => void): Disposable {
@@ -57,13 +42,6 @@ function leaveAtFirstCall(session: GatewaySession, leave: () => void): Disposabl
   };
 }
 
-function readAll(stream: Readable, onChunk: (chunk: Uint8Array) => void): Promise<unknown> {
-  stream.on('data', onChunk);
-  // An output that breaks off is told by the exit code.
-  stream.on('error', () => {});
-  return stream.readableEnded || stream.destroyed ? Promise.resolve() : once(stream, 'close').catch(() => {});
-}
-
 /** Tells an agent that died from a sandbox that died around it. */
 async function throwIfSandboxGone(sandbox: Sandbox): Promise<void> {
   if ((await sandbox.state()) !== 'gone') return;
@@ -75,62 +53,43 @@ async function throwIfSandboxGone(sandbox: Sandbox): Promise<void> {
   });
 }
 
-interface Watched {
-  readonly exitCode: number | null;
-  readonly lingered: boolean;
+/** A CLI that acts, or is about to: its prompt is not sent yet. */
+interface Actor {
+  readonly process: SandboxProcess;
+  readonly output: CliOutput;
+  readonly secrets: readonly string[];
+  readonly sendPrompt: () => void;
+  readonly metrics: AgentOutcome['metrics'];
 }
 
-/** Waits for the CLI's end; ends it when the signal aborts, or when it lives on long after its last word. */
-async function watchProcess(
-  cli: SandboxProcess,
-  signal: AbortSignal,
-  resultSeen: Promise<void>,
-  lingerMs: number,
-): Promise<Watched> {
-  let onAbort = (): void => {};
-  const aborted = new Promise<'aborted'>((resolve) => {
-    onAbort = () => resolve('aborted');
-    if (signal.aborted) onAbort();
-    else signal.addEventListener('abort', onAbort, { once: true });
-  });
-  const exited = cli.exited.then((exitCode): Watched => ({ exitCode, lingered: false }));
-  try {
-    const first = await Promise.race([exited, aborted, resultSeen.then(() => 'result' as const)]);
-    if (first !== 'result') {
-      if (first !== 'aborted') return first;
-    } else {
-      const second = await within(lingerMs, Promise.race([exited, aborted]), 'lingers' as const);
-      if (typeof second === 'object') return second;
-      if (second === 'lingers') {
-        await within(killMs, cli.kill(), undefined);
-        return { exitCode: null, lingered: true };
-      }
-    }
-    // The episode kills whatever else the agent left behind; this is the CLI and its descendants.
-    await within(killMs, cli.kill(), undefined);
-    throw signal.reason;
-  } finally {
-    signal.removeEventListener('abort', onAbort);
+/** The CLI that was started ahead, when it can be told from no other one; else it is ended. */
+async function takeWaiting(context: AgentContext, sandbox: Sandbox): Promise<Actor | null> {
+  const waiting = sandbox.warm?.ahead;
+  if (!(waiting instanceof WaitingCli)) return null;
+  const { session, log } = context;
+  if (!(await waiting.serves(sandbox, context.limits))) {
+    log.debug(
+      { alive: waiting.alive() },
+      'the CLI started ahead does not fit what is here now: another is started',
+    );
+    await waiting[Symbol.asyncDispose]();
+    return null;
   }
+  const { process, output, bearer } = waiting;
+  session.adopt(bearer);
+  return {
+    process,
+    output,
+    secrets: [session.bearer, bearer],
+    sendPrompt: () => process.stdin.end(promptLine(context.task.prompt)),
+    metrics: { warm_cli: true },
+  };
 }
 
-async function runCli(
-  context: AgentContext,
-  sandbox: Sandbox,
-  options: ClaudeCodeAgentOptions,
-): Promise<AgentOutcome> {
-  const { session, signal, log } = context;
-  if (sandbox.cli_path === null) {
-    throw new EpisodeError({
-      class: 'infra',
-      phase: 'agent',
-      code: 'cli_missing',
-      message: 'the sandbox has no Claude Code CLI: this worker found none to mount',
-      retryable: false,
-    });
-  }
+async function startFresh(context: AgentContext, sandbox: Sandbox, cliPath: string): Promise<Actor> {
+  const { session, signal } = context;
   const command = claudeCodeCommand({
-    cliPath: sandbox.cli_path,
+    cliPath,
     prompt: context.task.prompt,
     limits: context.limits,
     episodeId: context.episode_id,
@@ -139,49 +98,76 @@ async function runCli(
     bearer: session.bearer,
     home: sandbox.agent_home,
   });
-
-  using _start = leaveAtFirstCall(session, await options.startGate.enter(signal));
-  await using cli = await sandbox.spawn(command.argv, {
+  const process = await sandbox.spawn(command.argv, {
     user: 'agent',
     cwd: sandbox.workdir,
     env: command.env,
     signal,
   });
-
-  let progress: Progress = noProgress;
-  let sawResult = (): void => {};
-  const resultSeen = new Promise<void>((resolve) => {
-    sawResult = resolve;
-  });
-  const parser = createStreamJsonParser((event) => {
-    progress = advance(progress, event);
-    if (progress.result !== null) sawResult();
-  });
-  const stderr = createOutputTail(stderrTailChars, [session.bearer]);
-  const drained = Promise.all([
-    readAll(cli.stdout, (chunk) => parser.push(chunk)),
-    readAll(cli.stderr, (chunk) => stderr.push(chunk)),
-  ]);
+  const secrets = [session.bearer];
   // A CLI that is already dead does not read its prompt; its exit tells more than the broken pipe.
-  cli.stdin.on('error', () => {});
-  cli.stdin.end(command.stdin);
+  process.stdin.on('error', () => {});
+  return {
+    process,
+    output: readCliOutput(process, secrets),
+    secrets,
+    sendPrompt: () => process.stdin.end(command.stdin),
+    metrics: {},
+  };
+}
 
-  const { exitCode, lingered } = await watchProcess(cli, signal, resultSeen, options.lingerMs ?? 15_000);
-  await within(drainMs, drained, undefined);
-  parser.end();
+async function runCli(
+  context: AgentContext,
+  sandbox: Sandbox,
+  options: ClaudeCodeAgentOptions,
+): Promise<AgentOutcome> {
+  const { session, signal } = context;
+  if (sandbox.cli_path === null) {
+    throw (
+      sandbox.no_cli ??
+      new EpisodeError({
+        class: 'infra',
+        phase: 'agent',
+        code: 'cli_missing',
+        message: 'the sandbox has no Claude Code CLI: this worker found none to mount',
+        retryable: false,
+      })
+    );
+  }
+  const waiting = await takeWaiting(context, sandbox);
+  if (waiting !== null) return act(context, sandbox, waiting, options);
+  using _start = leaveAtFirstCall(session, await options.startGate.enter(signal));
+  return await act(context, sandbox, await startFresh(context, sandbox, sandbox.cli_path), options);
+}
+
+async function act(
+  context: AgentContext,
+  sandbox: Sandbox,
+  actor: Actor,
+  options: ClaudeCodeAgentOptions,
+): Promise<AgentOutcome> {
+  const { session, signal, log } = context;
+  const { output, secrets } = actor;
+  await using cli = actor.process;
+  signal.throwIfAborted();
+  actor.sendPrompt();
+
+  const { exitCode, lingered } = await watchCli(cli, signal, output.resultSeen, options.lingerMs ?? 15_000);
+  await output.drain();
   signal.throwIfAborted();
 
   const { calls } = session.stats();
+  const progress = output.progress();
   if (exitCode === null || exitCode === 137) await throwIfSandboxGone(sandbox);
   if (calls === 0 && !progress.started && (exitCode === 126 || exitCode === 127)) {
     throw new EpisodeError({
       class: 'task',
       phase: 'agent',
       code: 'cli_not_runnable',
-      message: `the Claude Code CLI does not run in this image (exit ${exitCode}): ${stderr.text().trim()}`,
+      message: `the Claude Code CLI does not run in this image (exit ${exitCode}): ${output.stderr().trim()}`,
     });
   }
-  const lines = parser.stats();
+  const lines = output.lines();
   log.debug({ exitCode, lingered, ...lines }, 'claude code ended');
   const ending = mapEnding({
     exitCode,
@@ -189,13 +175,14 @@ async function runCli(
     result: progress.result,
     oversizedLines: lines.oversized,
     calls,
-    stderrTail: stderr.text(),
-    secrets: [session.bearer],
+    stderrTail: output.stderr(),
+    secrets,
   });
   return {
     ...ending,
     exit_code: exitCode,
     metrics: {
+      ...actor.metrics,
       tool_calls: progress.tool_calls,
       agent_output_bytes: lines.bytes,
       ...(exitCode === null || exitCode === 0 ? {} : { agent_exit_code: exitCode }),
@@ -218,6 +205,10 @@ async function runCli(
 export function createClaudeCodeAgent(options: ClaudeCodeAgentOptions): Agent {
   return {
     name: 'claude-code',
+    ahead(task, limits) {
+      if (options.startAhead !== true || task.kind !== 'claude_code') return null;
+      return task.sandbox.memory_mb < leastMemoryMb ? null : claudeCodeAhead(limits, options.startGate);
+    },
     async run(context) {
       if (context.sandbox === null) throw new Error('the Claude Code agent needs a sandbox');
       try {

@@ -1,14 +1,13 @@
 import { createHash } from 'node:crypto';
 import type { EffectiveLimits } from '../../contracts/index.ts';
 
-export interface ClaudeCodeInput {
+/** What a CLI is told at its start, apart from its prompt. */
+export interface CliStart {
   /** Path of the CLI inside the sandbox. */
   readonly cliPath: string;
-  readonly prompt: string;
   readonly limits: EffectiveLimits;
-  readonly episodeId: string;
-  /** 1-based. */
-  readonly attempt: number;
+  /** A UUID. It names the CLI's own records in its home and goes to the gateway; nobody else reads it. */
+  readonly sessionId: string;
   /** Path of the gateway's Unix socket inside the sandbox. */
   readonly gatewaySocket: string;
   /** The attempt's own credential; the policy's key never comes near the sandbox. */
@@ -17,10 +16,20 @@ export interface ClaudeCodeInput {
   readonly home: string;
 }
 
-export interface ClaudeCodeCommand {
+export type ClaudeCodeInput = Omit<CliStart, 'sessionId'> & {
+  readonly prompt: string;
+  readonly episodeId: string;
+  /** 1-based. */
+  readonly attempt: number;
+};
+
+export interface CliCommand {
   readonly argv: readonly string[];
   /** The whole environment apart from PATH, which the sandbox sets. */
   readonly env: Readonly<Record<string, string>>;
+}
+
+export interface ClaudeCodeCommand extends CliCommand {
   readonly stdin: string;
 }
 
@@ -45,12 +54,39 @@ export function sessionUuid(episodeId: string, attempt: number): string {
   ].join('-');
 }
 
+/** The prompt as the CLI gets it: one that begins with a known slash command makes no model call at all. */
+function promptText(prompt: string): string {
+  return prompt.startsWith('/') ? `\n${prompt}` : prompt;
+}
+
 /**
- * The headless command of CLI 2.1.332 under which a conversation only ever grows at its end, no side call is made and
- * nothing of the task's own repository configures the agent (facts: claude-code 9 and 11). The prompt goes to stdin,
- * since `--tools` and `--settings` would swallow it as an argument.
+ * The headless command with its prompt on stdin, since `--tools` and `--settings` would swallow it as an argument.
  */
 export function claudeCodeCommand(input: ClaudeCodeInput): ClaudeCodeCommand {
+  const sessionId = sessionUuid(input.episodeId, input.attempt);
+  return { ...command({ ...input, sessionId }, []), stdin: promptText(input.prompt) };
+}
+
+/** The same command for a CLI that waits for its prompt, which is to come as `promptLine` has it. */
+export function waitingCommand(input: CliStart): CliCommand {
+  return command(input, ['--input-format', 'stream-json']);
+}
+
+/**
+ * The line that gives a waiting CLI its prompt; stdin has to end after it. As a string the prompt makes the same requests
+ * as one on the stdin of a fresh CLI; as a block it would stay one in every later request (measured, 2.1.332).
+ */
+export function promptLine(prompt: string): string {
+  // Half a surrogate pair is lost on stdin, and would not be in JSON.
+  const content = Buffer.from(promptText(prompt)).toString('utf8');
+  return `${JSON.stringify({ type: 'user', message: { role: 'user', content }, parent_tool_use_id: null, session_id: '' })}\n`;
+}
+
+/**
+ * The headless command of CLI 2.1.332 under which a conversation only ever grows at its end, no side call is made and
+ * nothing of the task's own repository configures the agent (facts: claude-code 9 and 11).
+ */
+function command(input: CliStart, promptFormat: readonly string[]): CliCommand {
   const { limits } = input;
   // The gateway owns the deadlines of a call: the CLI's own clocks must never be the first to ring.
   const patienceMs = String(Math.ceil((limits.turn_seconds + limits.hold_seconds + 60) * 1000));
@@ -59,6 +95,7 @@ export function claudeCodeCommand(input: ClaudeCodeInput): ClaudeCodeCommand {
     argv: [
       input.cliPath,
       '-p',
+      ...promptFormat,
       '--output-format',
       'stream-json',
       '--verbose',
@@ -77,7 +114,7 @@ export function claudeCodeCommand(input: ClaudeCodeInput): ClaudeCodeCommand {
       '--max-turns',
       String(limits.max_turns),
       '--session-id',
-      sessionUuid(input.episodeId, input.attempt),
+      input.sessionId,
     ],
     env: {
       HOME: input.home,
@@ -120,7 +157,5 @@ export function claudeCodeCommand(input: ClaudeCodeInput): ClaudeCodeCommand {
       CLAUDE_CODE_GATEWAY_HINT_HEADERS: '1',
       CLAUDE_CODE_DISABLE_REFUSAL_RETRY: '1',
     },
-    // A prompt that begins with a known slash command makes no model call at all.
-    stdin: input.prompt.startsWith('/') ? `\n${input.prompt}` : input.prompt,
   };
 }
