@@ -87,6 +87,8 @@ export interface Sandbox extends AsyncDisposable {
   readonly gateway_socket: string;
   /** URL of the HTTP proxy that leads to the hosts of an allow list; null where there is none. Commands have it in their environment. */
   readonly proxy_url: string | null;
+  /** What an episode notes of its sandbox, beyond its end too. Default: nothing. */
+  readonly metrics?: Readonly<Record<string, number>>;
   readonly isolation: 'container' | 'microvm' | 'process';
   /** What is known of its wait, when it was made ahead of its episode. */
   readonly warm?: WarmStart;
@@ -110,6 +112,8 @@ export interface Sandbox extends AsyncDisposable {
    * provider cannot. Its labels say whose it is and when it was kept. Memory, /tmp and what is mounted are not kept.
    */
   snapshot?(owner: Owner, timeout_ms: number): Promise<string>;
+  /** How many processes of the agent user there are; absent where that is not cheap to know. */
+  countAgent?(timeout_ms: number): Promise<number>;
   /** Kills every process of the agent user, and resolves only when none is left; rejects (infra) past `timeout_ms`. */
   killAgent(timeout_ms: number): Promise<void>;
   state(): Promise<SandboxState>;
