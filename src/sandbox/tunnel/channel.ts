@@ -110,7 +110,8 @@ export class Channel {
       });
       return { channel, hello };
     } catch (error) {
-      channel.break('it was not taken');
+      // Where it can still be told, nobody will come back to this relay.
+      channel.close(encodeFrame({ type: frameType.bye, flag: 0, stream: 0, number: 0 }));
       throw error;
     }
   }

@@ -547,6 +547,8 @@ class Stream:
         self._credit = WINDOW
         self._passed_on = 0
         self._over = False
+        self._deaf = False
+        """Nobody takes what this connection says any more."""
         self.connection = Connection(daemon.loop, sock, self)
 
     def got(self, data):
@@ -573,12 +575,14 @@ class Stream:
             self._daemon.send(RESET, 0, self._number)
             self.leave()
 
-    def take(self, kind, payload):
+    def take(self, kind, flag, payload):
         if kind == DATA:
             if self.connection.waiting + len(payload) > WINDOW:
                 raise BrokenChannel
             self.connection.write(bytes(payload))
         elif kind == END:
+            self._deaf = flag == 1
+            self.pace()
             self.connection.end()
             self._settle()
         elif kind == MORE:
@@ -588,7 +592,8 @@ class Stream:
             self.leave()
 
     def pace(self):
-        self.connection.read_up_to(0 if self._daemon.full else self._credit)
+        held = self._daemon.full or self._deaf
+        self.connection.read_up_to(0 if held else self._credit)
 
     def leave(self):
         if not self._over:
@@ -597,7 +602,7 @@ class Stream:
             self._daemon.left(self._number)
 
     def _settle(self):
-        if self.connection.read_ended and self.connection.write_ended:
+        if self.connection.write_ended and (self.connection.read_ended or self._deaf):
             self.leave()
 
 
@@ -662,7 +667,7 @@ class Daemon:
             self._owed += HEADER.size + len(payload)
             known = self._streams.get(stream)
             if known is not None:
-                known.take(kind, payload)
+                known.take(kind, flag, payload)
         elif kind == ACK:
             self._acknowledged(number)
         elif kind == PING:
@@ -700,7 +705,7 @@ class Daemon:
         try:
             self._listen(said["route"])
         except (OSError, ValueError) as error:
-            answer = f"error {error}"
+            answer = f"cannot listen: {error}"
         channel.write(encode(HELLO, payload=answer.encode()))
         self._owed = 0
         self._acknowledged(received)

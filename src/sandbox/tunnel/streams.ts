@@ -1,10 +1,11 @@
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
+import { connectTarget } from './connect-target.ts';
 import { BrokenFrameError, frameType, maxPayload, type Frame } from './frame.ts';
 
 /** Bytes an end may send of a connection before the other has passed some of them on. */
 const windowBytes = 256 * 1024;
-/** The relay makes no more at once. */
-const maxStreams = 256;
+/** The relay has at most 256 at once; those that it has closed may still have bytes to deliver here. */
+const maxStreams = 1024;
 
 /** Sends one numbered frame. */
 type Send = (type: number, flag: number, stream: number, payload?: Uint8Array) => void;
@@ -18,7 +19,10 @@ export interface StreamsParts {
 }
 
 interface Stream {
-  readonly socket: Socket;
+  /** null until it is connected. */
+  socket: Socket | null;
+  /** Frames that came before that. */
+  readonly early: Frame[];
   /** Bytes that may be sent yet. */
   credit: number;
   /** Bytes the other end may send yet. */
@@ -27,6 +31,10 @@ interface Stream {
   passedOn: number;
   /** Read and beyond the credit. */
   held: Buffer | null;
+  /** The socket has nothing more to say; what is held goes first. */
+  ended: boolean;
+  /** The socket takes nothing more. */
+  deaf: boolean;
   endSent: boolean;
   endCame: boolean;
 }
@@ -62,24 +70,38 @@ export class Streams {
     }
     const stream = this.#open.get(frame.stream);
     if (stream === undefined) return;
+    if (frame.type === frameType.data) {
+      stream.granted -= frame.payload.length;
+      if (stream.granted < 0 || stream.endCame) throw new BrokenFrameError('more was sent than was granted');
+    }
+    this.#give(frame, stream);
+  }
+
+  #give(frame: Frame, stream: Stream): void {
+    const { socket } = stream;
+    if (socket === null) {
+      if (frame.type === frameType.reset) this.#open.delete(frame.stream);
+      else stream.early.push(frame);
+      return;
+    }
     switch (frame.type) {
       case frameType.data:
-        this.#pass(frame.stream, stream, frame.payload);
+        this.#pass(frame.stream, stream, socket, frame.payload);
         break;
       case frameType.end:
         stream.endCame = true;
         if (frame.flag === 1) {
           this.#open.delete(frame.stream);
-          stream.socket.resume();
-          stream.socket.destroySoon();
+          socket.resume();
+          socket.destroySoon();
         } else {
-          stream.socket.end();
+          socket.end();
           this.#settle(frame.stream, stream);
         }
         break;
       case frameType.reset:
         this.#open.delete(frame.stream);
-        stream.socket.destroy();
+        socket.destroy();
         break;
       case frameType.window:
         if (frame.payload.length !== 4) throw new BrokenFrameError('a window without its size');
@@ -105,44 +127,64 @@ export class Streams {
   #connect(id: number, route: number): void {
     this.#count++;
     const target = this.#parts.targetOf(route);
-    if (target === null || this.#sockets.size >= maxStreams || this.#open.has(id)) {
+    if (target === null || this.#open.has(id) || this.#open.size + this.#sockets.size >= maxStreams) {
       this.#parts.send(frameType.reset, 0, id);
       return;
     }
-    const socket = connect({ path: target, allowHalfOpen: true });
     const stream: Stream = {
-      socket,
+      socket: null,
+      early: [],
       credit: windowBytes,
       granted: windowBytes,
       passedOn: 0,
       held: null,
+      ended: false,
+      deaf: false,
       endSent: false,
       endCame: false,
     };
     this.#open.set(id, stream);
+    connectTarget(target, () => this.#open.get(id) === stream).then(
+      (socket) => this.#connected(id, stream, socket),
+      () => this.#broke(id, stream),
+    );
+  }
+
+  #broke(id: number, stream: Stream): void {
+    if (this.#open.get(id) !== stream) return;
+    this.#open.delete(id);
+    this.#parts.send(frameType.reset, 0, id);
+  }
+
+  #connected(id: number, stream: Stream, socket: Socket): void {
+    if (this.#open.get(id) !== stream) {
+      socket.destroy();
+      return;
+    }
+    stream.socket = socket;
     this.#sockets.add(socket);
     socket.on('data', (chunk: Buffer) => this.#read(id, stream, chunk));
     socket.on('end', () => {
-      if (this.#open.get(id) !== stream) return;
-      stream.endSent = true;
-      this.#parts.send(frameType.end, 0, id);
+      stream.ended = true;
       this.#settle(id, stream);
     });
     // 'close' follows.
     socket.on('error', () => undefined);
     socket.on('close', () => {
       this.#sockets.delete(socket);
-      if (this.#open.get(id) !== stream) return;
-      this.#open.delete(id);
-      if (!stream.endSent || !stream.endCame) this.#parts.send(frameType.reset, 0, id);
+      if (stream.ended) {
+        stream.deaf = true;
+        this.#settle(id, stream);
+      } else {
+        this.#broke(id, stream);
+      }
     });
+    for (const frame of stream.early.splice(0)) this.#give(frame, stream);
   }
 
-  #pass(id: number, stream: Stream, payload: Buffer): void {
-    stream.granted -= payload.length;
-    if (stream.granted < 0 || stream.endCame) throw new BrokenFrameError('more was sent than was granted');
+  #pass(id: number, stream: Stream, socket: Socket, payload: Buffer): void {
     this.#bytesIn += payload.length;
-    stream.socket.write(payload, (error) => {
+    socket.write(payload, (error) => {
       if (error || this.#open.get(id) !== stream) return;
       stream.passedOn += payload.length;
       if (stream.passedOn < windowBytes / 4) return;
@@ -169,14 +211,21 @@ export class Streams {
       this.#bytesOut += part.length;
       this.#parts.send(frameType.data, 0, id, part);
     }
-    if (stream.held !== null || stream.credit === 0 || this.#parts.full()) stream.socket.pause();
-    else if (stream.socket.isPaused()) stream.socket.resume();
+    if (stream.held !== null || stream.credit === 0 || this.#parts.full()) stream.socket?.pause();
+    else if (stream.socket?.isPaused() === true) stream.socket.resume();
+    this.#settle(id, stream);
   }
 
-  /** Both directions were carried to their end. */
+  /** Passes the socket's end on once all before it was sent, and forgets what is over in both directions. */
   #settle(id: number, stream: Stream): void {
-    if (!stream.endSent || !stream.endCame) return;
+    if (this.#open.get(id) !== stream || !stream.ended || stream.held !== null) return;
+    const over = stream.endCame || stream.deaf;
+    if (!stream.endSent || (stream.deaf && !stream.endCame)) {
+      stream.endSent = true;
+      this.#parts.send(frameType.end, stream.deaf ? 1 : 0, id);
+    }
+    if (!over) return;
     this.#open.delete(id);
-    stream.socket.destroySoon();
+    stream.socket?.destroySoon();
   }
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer, type Server, type Socket } from 'node:net';
+import { connect, createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { spawn } from 'node:child_process';
@@ -122,4 +122,21 @@ export async function listen(path: string, serve: (socket: Socket) => void): Pro
 
 export function bytesOf(length: number): Buffer {
   return randomBytes(length);
+}
+
+/** Sends `bytes`, closes that direction, and gives what came until the other side closed its own. Rejects when it broke. */
+export async function exchange(path: string, bytes: Uint8Array): Promise<Buffer> {
+  const socket = connect({ path, allowHalfOpen: true });
+  const came: Buffer[] = [];
+  socket.on('data', (chunk: Buffer) => came.push(chunk));
+  await new Promise<void>((resolve, reject) => {
+    let ended = false;
+    socket.on('end', () => {
+      ended = true;
+    });
+    socket.on('error', reject);
+    socket.on('close', () => (ended ? resolve() : reject(new Error('the connection was closed'))));
+    socket.end(bytes);
+  });
+  return Buffer.concat(came);
 }
