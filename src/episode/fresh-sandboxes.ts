@@ -9,7 +9,7 @@ export interface FreshOptions {
   readonly provider: SandboxProvider;
   readonly limits: EffectiveLimits;
   readonly pool: string;
-  /** Waits for a place among the sandboxes that boot at once. */
+  /** Waits for a place among the sandboxes that boot at once on this machine. */
   readonly queued: (boot: () => Promise<Sandbox>) => Promise<Sandbox>;
   readonly log: Logger;
 }
@@ -43,18 +43,23 @@ export function freshSandboxes(attempt: EpisodeAttempt, options: FreshOptions): 
   return {
     make: async () => {
       if (task.kind !== 'claude_code') throw new Error(`a ${task.kind} task has no sandboxes`);
-      const sandbox = await queued(async () =>
-        bootWithin(limits.boot_seconds, signal, (within) =>
-          provider.create({
-            spec: task.sandbox,
-            owner: owner(),
-            gateway_dir: null,
-            cli_binary: null,
-            ttl_seconds,
-            signal: within,
-          }),
-        ),
-      );
+      const request = {
+        spec: task.sandbox,
+        owner: owner(),
+        gateway_dir: null,
+        cli_binary: null,
+        ttl_seconds,
+        boot_seconds: limits.boot_seconds,
+        wait_seconds: limits.hold_seconds,
+      };
+      const sandbox =
+        provider.remote === true
+          ? await provider.create({ ...request, signal })
+          : await queued(async () =>
+              bootWithin(limits.boot_seconds, signal, (within) =>
+                provider.create({ ...request, signal: within }),
+              ),
+            );
       made.push(sandbox);
       try {
         await setUp(sandbox, task, limits, signal);

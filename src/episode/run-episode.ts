@@ -15,16 +15,21 @@ import type { Grade, GradeContext } from '../grading/grader.ts';
 import { GradeError } from '../grading/index.ts';
 import { crashPoint, type Logger } from '../observe/index.ts';
 import type { EpisodeAttempt, EpisodeOutput, EpisodeProcessor } from '../queue/processor.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
 import { buildSequences, buildTrace, encodePayload } from '../trajectory/index.ts';
 import { runAgent } from './agent-phase.ts';
 import { failureOf, stopReasonOf, tearDown, timed } from './attempt-end.ts';
 import { boot, enterEnvironment, setUp } from './boot.ts';
 import { conversationOf } from './conversation.ts';
+import { idleBeforeTimeout } from './idle-end.ts';
 import { freshSandboxes } from './fresh-sandboxes.ts';
 import { keepState, type KeptState } from './keep-state.ts';
 import { nowhere, placeOf, type Places } from './place.ts';
 import { noUsage, summarise, type PhaseTimes } from './summary.ts';
 import type { EpisodePorts } from './ports.ts';
+
+/** Only a look: one that takes long is not worth waiting for. */
+const countMs = 10_000;
 
 /** Everything known of an attempt while it runs; what it holds at the end makes the result. */
 interface Progress {
@@ -152,6 +157,7 @@ async function runPhases(
   progress.phase = 'agent';
   const agentStartedAt = Date.now();
   const ended = await runAgent(attempt, parts, session, progress.places, limits, log);
+  const agentEndedAt = Date.now();
   progress.times.agent_s = ended.seconds;
   Object.assign(progress.metrics, ended.metrics);
   progress.stop_reason = ended.verdict.stop_reason;
@@ -164,6 +170,9 @@ async function runPhases(
 
   progress.phase = 'grade';
   const { status, stop_reason } = ended.verdict;
+  const idle = idleBeforeTimeout(stop_reason, calls, agentEndedAt, limits.agent_seconds);
+  if (idle !== null) progress.metrics['idle_before_timeout_s'] = idle;
+  const processesLeft = await sandbox?.countAgent?.(countMs).catch(() => undefined);
   if (sandbox !== null) {
     progress.snapshot = await keepState(
       sandbox,
@@ -194,6 +203,7 @@ async function runPhases(
       conversation: conversationOf(calls),
       before,
       agent_started_at: agentStartedAt,
+      ...(processesLeft === undefined ? {} : { processes_left: processesLeft }),
       ...(fresh === null ? {} : { freshSandbox: () => fresh.make() }),
       signal: attempt.signal,
       log,

@@ -48,6 +48,38 @@ async function settleFaults(
   return { result: nothing, broken: true };
 }
 
+/** The grade of work that no verifier can be run on, and that is the agent's own doing. */
+function nothingFor(
+  { verify }: ClaudeCodeTask,
+  metrics: Grade['metrics'],
+  outcomes: readonly VerifyOutcome[],
+): Grade {
+  const notRun = verify.commands.slice(outcomes.length).map((command) => ({
+    command,
+    exit_code: null,
+    stdout_tail: '',
+    stderr_tail: `not run: ${Object.keys(metrics).join(', ')}`,
+    seconds: 0,
+  }));
+  const all = [...outcomes, ...notRun];
+  const none = computeReward(
+    verify,
+    all.map((outcome) => ({ ...outcome, exit_code: null })),
+    null,
+    true,
+  );
+  if ('fault' in none) throw new GradeError({ class: 'task', ...none.fault }, all);
+  return { ...none, verify: all, metrics: { ...metrics, ...none.metrics } };
+}
+
+/** Whether the agent wrote more than its disk may hold, so that nothing of the verifier's fits. */
+async function isFull(sandbox: Sandbox): Promise<boolean> {
+  return sandbox.state().then(
+    (state) => state === 'disk_full',
+    () => false,
+  );
+}
+
 async function gradeSandbox(
   context: GradeContext,
   agents: Sandbox,
@@ -61,14 +93,7 @@ async function gradeSandbox(
   signal.throwIfAborted();
   const place = await (verify.sandbox === 'fresh' ? moveToFresh : stayInPlace)(context, task, agents);
   if (place.tooLarge) {
-    const none = computeReward(
-      verify,
-      [{ command: '', exit_code: null, stdout_tail: '', stderr_tail: '', seconds: 0 }],
-      null,
-      true,
-    );
-    if ('fault' in none) throw new GradeError({ class: 'task', ...none.fault });
-    return { ...none, verify: [], metrics: { ...place.metrics, artifacts_too_large: true } };
+    return nothingFor(task, { ...place.metrics, artifacts_too_large: true }, outcomes);
   }
   const { sandbox, restored } = place;
   const verified = await runVerifier(
@@ -138,7 +163,10 @@ export function createCommandGrader(): Grader {
         return await gradeSandbox(context, sandbox, task, outcomes, cleanRuns);
       } catch (error) {
         signal.throwIfAborted();
-        if (error instanceof GradeError || !(error instanceof EpisodeError)) throw error;
+        if (!(error instanceof EpisodeError)) throw error;
+        if (error.failure.class === 'infra' && (await isFull(sandbox)))
+          return nothingFor(task, { disk_full: true }, outcomes);
+        if (error instanceof GradeError) throw error;
         throw new GradeError(error.failure, outcomes, { cause: error });
       }
     },

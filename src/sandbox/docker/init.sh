@@ -4,7 +4,7 @@
 #
 # Arguments: workdir, agent uid, agent home, grader uid, grader home, seconds to live, socket path.
 # Lines in:  SEQ VERB [ARGUMENT]      Lines out: SEQ ok|fault [TEXT]; the first answer has SEQ 0.
-# Verbs: ping · enter SECONDS · kill UID · oom · ttl SECONDS · own UID · walk PATH · file PATH. Paths come escaped for printf %b.
+# Verbs: ping · enter SECONDS · count UID · kill UID · oom · ttl SECONDS · own UID · walk PATH · file PATH. Paths come escaped for printf %b.
 #
 # Answers to `kill` use builtins only: they must work while the agent has used up every process slot.
 set -u
@@ -53,7 +53,7 @@ own() {
   chown -R -P -h -- "$1:$1" "$workdir" && chmod u+rwx -- "$workdir"
 }
 
-kill_pass() { # SEQ UID: kills every process of UID once; says how many there were, and how many ended while looked at
+kill_pass() { # SEQ UID SIGNAL: signals every process of UID once; says how many there were, and how many ended while looked at
   local -a found=()
   local dir key a b c d state mine seen threads gone=0
   for dir in /proc/[0-9]*; do
@@ -76,7 +76,7 @@ kill_pass() { # SEQ UID: kills every process of UID once; says how many there we
       found+=("${dir#/proc/}")
     fi
   done
-  [[ ${#found[@]} -eq 0 ]] || kill -KILL "${found[@]}"
+  [[ ${#found[@]} -eq 0 ]] || kill -s "$3" "${found[@]}"
   printf '%s ok %s %s\n' "$1" "${#found[@]}" "$gone"
 }
 
@@ -121,7 +121,9 @@ answer() {
     ping) printf '%s ok\n' "$seq" ;;
     # An episode enters: its time begins now.
     enter) deadline=$((SECONDS + argument)) && say_socket "$seq" ;;
-    kill) kill_pass "$seq" "$argument" ;;
+    kill) kill_pass "$seq" "$argument" KILL ;;
+    # Signal 0 reaches nobody.
+    count) kill_pass "$seq" "$argument" 0 ;;
     oom) oom_kills "$seq" ;;
     ttl) deadline=$((deadline + argument)) && printf '%s ok\n' "$seq" ;;
     own)
