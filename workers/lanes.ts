@@ -5,6 +5,7 @@ import {
   EpisodeError,
   type CreationGate,
   type Lane,
+  type PlaceLimit,
   type Reaper,
   type Task,
   type TaskKind,
@@ -17,20 +18,31 @@ import type { Logger } from '../src/observe/index.ts';
 import type { SandboxProvider } from '../src/sandbox/sandbox.ts';
 import { createSandboxProvider, findClaudeCli, type SandboxProviderName } from '../src/sandbox/index.ts';
 
-/** A provider of sandboxes as the settings want it. */
+/** What all workers of a pool share of a service that limits sandboxes. */
+export interface SharedLimits {
+  readonly gate: CreationGate;
+  readonly limit: PlaceLimit;
+}
+
+/** A provider of sandboxes as the settings want it. E2B needs a key; without limits nothing holds its creations. */
 export function sandboxProviderOf(
   settings: Settings,
   name: SandboxProviderName,
   log: Logger,
   runtimeDirectory: string | null = null,
+  limits: SharedLimits | null = null,
 ): SandboxProvider {
+  const { apiKey, apiUrl, sandboxUrl, domain, template } = settings.e2b;
   return createSandboxProvider(name, {
     log,
     defaultImage: settings.sandbox.image,
     dockerHost: settings.sandbox.dockerHost,
     runtimeDirectory,
     imageSeconds: settings.sandbox.imageSeconds,
+    diskMb: settings.sandbox.diskMb,
     diskFreeMb: settings.sandbox.diskFreeMb,
+    egress: { allowPrivate: settings.sandbox.egressPrivate },
+    e2b: apiKey === null ? null : { connection: { apiKey, apiUrl, sandboxUrl, domain }, template, ...limits },
   });
 }
 
@@ -56,6 +68,7 @@ export function fleetProviderOf(
 /** Lanes this version can serve, in the order a probe tries them. */
 export const servable = [
   'claude_code-docker',
+  'claude_code-e2b',
   'claude_code-local',
   'fleet',
 ] as const satisfies readonly Lane[];
@@ -74,7 +87,8 @@ export class NoLaneError extends Error {
 
 /** What a lane's episodes act in. */
 export type ServedLane =
-  | { readonly provider: SandboxProvider; readonly cli_binary: string }
+  /** Without a binary the CLI is what the sandbox's template has. */
+  | { readonly provider: SandboxProvider; readonly cli_binary: string | null }
   | { readonly provider: null; readonly cli_binary: null; readonly environments: EnvironmentProvider };
 
 export type ServedLanes = ReadonlyMap<Lane, ServedLane> & AsyncDisposable;
@@ -89,30 +103,38 @@ export interface LanesOptions {
   readonly log: Logger;
   /** What Fleet creations pass; default: nothing holds them. */
   readonly gate?: CreationGate;
+  /** What E2B creations pass; default: nothing holds them. */
+  readonly e2b?: SharedLimits;
   /** This process's own directory; null: no sandbox is made ahead of its episode. Default: null. */
   readonly runtimeDirectory?: string | null;
   readonly signal?: AbortSignal | undefined;
 }
 
 /** Lanes to be tried where none was named. */
-function candidatesOf({ worker, fleet }: Settings): Lane[] {
+function candidatesOf({ worker, fleet, e2b }: Settings): Lane[] {
   return servable.filter(
     (lane) =>
-      (lane !== 'claude_code-local' || worker.allowLocal) && (lane !== 'fleet' || fleet.apiKey !== null),
+      (lane !== 'claude_code-local' || worker.allowLocal) &&
+      (lane !== 'claude_code-e2b' || e2b.apiKey !== null) &&
+      (lane !== 'fleet' || fleet.apiKey !== null),
   );
 }
 
 /** Makes sure that a lane works here; rejects with why it does not. */
 async function openLane(
   lane: Lane,
-  { settings, log, gate, signal, runtimeDirectory }: LanesOptions,
+  { settings, log, gate, e2b, signal, runtimeDirectory }: LanesOptions,
 ): Promise<ServedLane> {
   if (lane === 'fleet') {
     const environments = fleetProviderOf(settings, log, gate);
     if (environments === null) throw new Error('FLEET_API_KEY is not set');
     return probed({ provider: null, cli_binary: null, environments }, signal);
   }
-  if (lane === 'claude_code-e2b') throw new Error('this version does not serve it yet');
+  if (lane === 'claude_code-e2b') {
+    if (settings.e2b.apiKey === null) throw new Error('E2B_API_KEY is not set');
+    const provider = sandboxProviderOf(settings, 'e2b', log, null, e2b);
+    return probed({ provider, cli_binary: null }, signal);
+  }
   const cli_binary = await findClaudeCli(settings.sandbox.claudeCli);
   const name = lane === 'claude_code-docker' ? 'docker' : 'local';
   return probed({ provider: sandboxProviderOf(settings, name, log, runtimeDirectory), cli_binary }, signal);
@@ -159,15 +181,20 @@ export async function probeLanes(options: LanesOptions): Promise<ServedLanes> {
   return Object.assign(served, { [Symbol.asyncDispose]: closeAll });
 }
 
-/** Episodes at once without a setting: agents mostly wait for their policy; those with a CLI cost most at their start. */
-export function defaultConcurrency(lane: Lane): number {
-  return (lane === 'fleet' ? 16 : 4) * availableParallelism();
+/**
+ * Episodes at once without a setting: agents mostly wait for their policy; those with a CLI on this machine cost most at
+ * their start.
+ */
+export function defaultConcurrency(lane: Lane, settings: Settings): number {
+  const many = 16 * availableParallelism();
+  if (lane === 'claude_code-e2b') return Math.min(many, settings.e2b.sandboxes);
+  return lane === 'fleet' ? many : 4 * availableParallelism();
 }
 
 /** Episodes at once on a lane. */
 export function concurrencyOf(lane: Lane, settings: Settings): number {
   const { everyLane, byLane } = settings.worker.concurrency;
-  return byLane[lane] ?? everyLane ?? defaultConcurrency(lane);
+  return byLane[lane] ?? everyLane ?? defaultConcurrency(lane, settings);
 }
 
 /** Who acts for a kind of task and who grades it. */

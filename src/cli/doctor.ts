@@ -1,10 +1,17 @@
 import { Command } from 'commander';
-import { fleetProviderOf } from '../../workers/lanes.ts';
+import { fleetProviderOf, sandboxProviderOf } from '../../workers/lanes.ts';
 import { probePolicy, type PolicyProbe } from '../gateway/index.ts';
 import { probePython } from '../local-fleet/index.ts';
 import { createLogger } from '../observe/index.ts';
 import { connectFailFast } from '../queue/index.ts';
-import { claudeCliVersion, DockerProvider, findClaudeCli, readClaudeCliVersion } from '../sandbox/index.ts';
+import {
+  claudeCliVersion,
+  defaultE2bTemplate,
+  DockerProvider,
+  findClaudeCli,
+  readClaudeCliVersion,
+  templateExists,
+} from '../sandbox/index.ts';
 import type { Settings } from '../config/index.ts';
 import { exitCodes } from './bad-use.ts';
 import { openRedis } from './context.ts';
@@ -159,6 +166,23 @@ async function cli(settings: Settings): Promise<Finding[]> {
   ];
 }
 
+async function e2b(settings: Settings): Promise<Finding[]> {
+  const { apiKey, apiUrl, sandboxUrl, domain, template: named } = settings.e2b;
+  if (apiKey === null) return [];
+  await using provider = sandboxProviderOf(settings, 'e2b', createLogger({ level: 'silent' }));
+  await provider.probe();
+  const template = named ?? defaultE2bTemplate;
+  const there = await templateExists({ apiKey, apiUrl, sandboxUrl, domain }, template);
+  return [
+    { what: 'e2b', verdict: 'ok', says: `${apiUrl ?? "the vendor's service"} takes the key` },
+    {
+      what: 'e2b template',
+      verdict: there ? 'ok' : 'missing',
+      says: there ? template : `${template} is not there: rollpool template build makes it`,
+    },
+  ];
+}
+
 async function fleet(settings: Settings): Promise<Finding[] | string> {
   await using provider = fleetProviderOf(settings, createLogger({ level: 'silent' }));
   if (provider !== null) {
@@ -180,6 +204,7 @@ export function doctorCommand(): Command {
         ...(await look('redis', () => redis(settings))),
         ...(await look('docker', () => docker(settings))),
         ...(await look('claude code', () => cli(settings))),
+        ...(await look('e2b', () => e2b(settings))),
         ...(await look('fleet', () => fleet(settings))),
         ...(await policy(settings)),
       ];

@@ -1,5 +1,4 @@
 import { Command, Option } from 'commander';
-import { servable } from '../../workers/lanes.ts';
 import { addTasks, describeAdded, planTasks, withTaskFlags, type TaskFlags } from './add-tasks.ts';
 import { openQueue } from './context.ts';
 import { settingsOf, withSettings } from './options.ts';
@@ -36,10 +35,7 @@ export function enqueueCommand(): Command {
       const added = await addTasks(context.queue, file, flags, shutdown.graceful);
       printFaults(added.report, process.stderr);
       for (const lane of added.batch.unservedLanes) {
-        const why = servable.some((name) => name === lane)
-          ? 'no living worker serves'
-          : 'no worker of this version can serve';
-        process.stderr.write(`warning: ${why} the lane ${lane}\n`);
+        process.stderr.write(`warning: no living worker serves the lane ${lane}\n`);
       }
       process.stdout.write(
         flags.json === true

@@ -13,6 +13,7 @@ import { resultsCommand } from './results.ts';
 import { runCommand } from './run.ts';
 import { Interrupted } from './shutdown.ts';
 import { statusCommand } from './status.ts';
+import { templateCommand } from './template.ts';
 import { traceCommand } from './trace.ts';
 import { workerCommand } from './worker.ts';
 
@@ -54,6 +55,7 @@ function createProgram(): Command {
     localFleetCommand(),
     regradeCommand(),
     reapCommand(),
+    templateCommand(),
     doctorCommand(),
   ]) {
     program.addCommand(complainAs(command, `rollpool ${command.name()} --help`));

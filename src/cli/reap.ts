@@ -14,7 +14,7 @@ interface ReapFlags extends Record<string, unknown> {
 export function reapCommand(): Command {
   return withSettings(new Command('reap'), 'logLevel')
     .description(
-      'remove what dead workers of this pool left: sandboxes, sockets and directories here, environments of the Fleet service',
+      'remove what dead workers of this pool left: sandboxes, sockets and directories here, sandboxes of E2B, environments of the Fleet service',
     )
     .option('--run-id <id>', 'only those of this run')
     .option('--all', "also those of living workers: ends this pool's running episodes")
@@ -25,6 +25,7 @@ export function reapCommand(): Command {
       const providers = [
         sandboxProviderOf(settings, 'local', context.log),
         sandboxProviderOf(settings, 'docker', context.log),
+        settings.e2b.apiKey === null ? null : sandboxProviderOf(settings, 'e2b', context.log),
         fleetProviderOf(settings, context.log),
       ].filter((provider) => provider !== null);
       const skipped: string[] = [];

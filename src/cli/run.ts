@@ -16,7 +16,7 @@ import { runWorkers } from './run-workers.ts';
 import { listenForShutdown } from './shutdown.ts';
 
 interface RunFlags extends TaskFlags {
-  readonly sandbox: 'docker' | 'local';
+  readonly sandbox: 'docker' | 'e2b' | 'local';
   readonly processes: number;
   readonly out?: string;
   readonly environments?: string;
@@ -36,7 +36,7 @@ export function runCommand(): Command {
     .argument('<tasks>', 'JSON array, {"tasks": [...]} or JSON lines; or a Harbor task or a folder of them')
     .addOption(
       new Option('--sandbox <provider>', 'where Claude Code tasks run; local does not isolate')
-        .choices(['docker', 'local'])
+        .choices(['docker', 'e2b', 'local'])
         .default('docker'),
     )
     .option(

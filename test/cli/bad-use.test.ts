@@ -290,7 +290,7 @@ describe('a machine', () => {
     expectOneLine(await invoke(['worker', '--lanes', 'fleet'], env), 'fleet: FLEET_API_KEY is not set');
     expectOneLine(
       await invoke(['worker', '--lanes', 'claude_code-e2b'], env),
-      'claude_code-e2b: this version does not serve it yet',
+      'claude_code-e2b: E2B_API_KEY is not set',
     );
   });
 });

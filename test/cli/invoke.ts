@@ -15,7 +15,7 @@ export async function invoke(
   let stdout = '';
   let stderr = '';
   for (const name of Object.keys(process.env)) {
-    if (/^(ROLLPOOL_|FLEET_|REDIS_URL|DOCKER_HOST|XDG_)/.test(name)) vi.stubEnv(name, undefined);
+    if (/^(ROLLPOOL_|FLEET_|E2B_|REDIS_URL|DOCKER_HOST|XDG_)/.test(name)) vi.stubEnv(name, undefined);
   }
   for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
   const out = vi

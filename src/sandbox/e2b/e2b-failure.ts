@@ -9,6 +9,12 @@ export function statusOf(error: unknown): number | null {
   return typeof statusCode === 'number' ? statusCode : null;
 }
 
+/** An error of the SDK for people; `refused`: the service does not take the key. */
+export function explainE2bError(error: unknown): { readonly refused: boolean; readonly why: string } {
+  const status = statusOf(error);
+  return { refused: status === 401 || status === 403, why: reasonOf(error) };
+}
+
 /** No place or too many at once: nothing was made, and trying again later is no attempt (facts: E2B 2.8). */
 export function isBackpressure(error: unknown): boolean {
   return error instanceof RateLimitError || error instanceof ServiceBusyError;

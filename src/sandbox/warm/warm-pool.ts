@@ -111,6 +111,7 @@ export function createWarmPool(provider: SandboxProvider, options: WarmPoolOptio
   return {
     name: provider.name,
     ...(provider.shared === undefined ? {} : { shared: provider.shared }),
+    ...(provider.remote === undefined ? {} : { remote: provider.remote }),
     probe: (signal) => provider.probe(signal),
     async create(request) {
       request.signal.throwIfAborted();
