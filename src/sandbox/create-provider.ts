@@ -1,6 +1,7 @@
 import type { Logger } from '../observe/index.ts';
 import { DockerProvider } from './docker/docker-provider.ts';
 import { E2bProvider, type E2bProviderOptions } from './e2b/e2b-provider.ts';
+import type { EgressSettings } from './egress/index.ts';
 import { LocalProvider } from './local/local-provider.ts';
 import type { SandboxProvider } from './sandbox.ts';
 
@@ -17,8 +18,12 @@ export interface SandboxProviderOptions {
   readonly runtimeDirectory?: string | null;
   /** Seconds that the pull or the build of a Docker image may take. Default: 1800. */
   readonly imageSeconds?: number;
+  /** Megabytes (2^20) that a Docker sandbox may write where its task says nothing. Default: 10240. */
+  readonly diskMb?: number;
   /** Megabytes (2^20) that must be free on the Docker daemon's disk before anything starts. Default: 0, which is not to look. */
   readonly diskFreeMb?: number;
+  /** How Docker sandboxes with an allow list reach its hosts. */
+  readonly egress?: EgressSettings;
   /** Where local sandboxes are made. Default: the system's directory for temporary files. */
   readonly directory?: string;
   /** PATH of commands in local sandboxes. Default: the usual system directories and that of this Node. */
