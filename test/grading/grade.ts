@@ -22,18 +22,15 @@ export interface GradeMore extends Partial<GradeContext> {
   readonly grader?: Grader;
 }
 
+export function taskOf(verify: GradeInput, parts: GradeMore['task_parts'] = {}): ClaudeCodeTask {
+  return claudeCodeTaskSchema.parse({ task_key: 't', kind: 'claude_code', prompt: 'p', verify, ...parts });
+}
+
 /** Grades what is in a sandbox. */
 export function grade(sandbox: Sandbox, verify: GradeInput, more: GradeMore = {}): Promise<Grade> {
   const { task_parts, limit, grader = createCommandGrader(), ...context } = more;
-  const task = claudeCodeTaskSchema.parse({
-    task_key: 't',
-    kind: 'claude_code',
-    prompt: 'p',
-    verify,
-    ...task_parts,
-  });
   return grader.grade({
-    task,
+    task: taskOf(verify, task_parts),
     sandbox,
     environment: null,
     limits: resolveLimits({ ...limit }),

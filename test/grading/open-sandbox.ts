@@ -1,8 +1,3 @@
-import { once } from 'node:events';
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { sandboxSpecSchema } from '../../src/contracts/index.ts';
 import {
   createSandboxProvider,
@@ -35,7 +30,7 @@ export async function usableProviders(): Promise<SandboxProviderName[]> {
 let count = 0;
 
 export interface OpenOptions {
-  /** Directory of the gateway's socket. Default: one of its own. */
+  /** Directory of the gateway's socket. Default: there is none. */
   readonly gatewayDir?: string;
   readonly cliBinary?: string | null;
   readonly memoryMb?: number;
@@ -53,18 +48,6 @@ export async function openSandbox(
   try {
     const provider: SandboxProvider = createSandboxProvider(name);
     undo.push(async () => provider[Symbol.asyncDispose]());
-    let gatewayDir = options.gatewayDir;
-    if (gatewayDir === undefined) {
-      const made = await mkdtemp(join(tmpdir(), `rp-${process.pid}-`));
-      undo.push(() => rm(made, { recursive: true, force: true }));
-      await chmod(made, 0o711);
-      // A sandbox is not made without a gateway to talk to; this one hangs up on everybody.
-      const server = createServer((socket) => socket.destroy());
-      server.listen(join(made, 'gw.sock'));
-      await once(server, 'listening');
-      undo.push(async () => once(server.close(), 'close'));
-      gatewayDir = made;
-    }
     count += 1;
     const nonce = `t${process.pid}x${count}x${Date.now().toString(36)}`;
     const sandbox = await provider.create({
@@ -77,7 +60,7 @@ export async function openSandbox(
         attempt: 1,
         nonce,
       },
-      gateway_dir: gatewayDir,
+      gateway_dir: options.gatewayDir ?? null,
       cli_binary: options.cliBinary ?? null,
       ttl_seconds: 600,
       signal: AbortSignal.timeout(60_000),
