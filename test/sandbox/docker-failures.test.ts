@@ -68,12 +68,6 @@ describe.runIf(haveDocker)('what a docker sandbox cannot be made of', () => {
   test.each([
     ['a name that is none', { image: 'Not A Name' }, 'image_missing', '"Not A Name"'],
     ['an image without bash', { image: bareImage }, 'no_bash', bareImage],
-    [
-      'an allow list',
-      { network: { allow: ['example.com'] } },
-      'network_allow_unsupported',
-      'not supported yet',
-    ],
     ['a working directory that is the root', { workdir: '/' }, 'bad_workdir', 'sandbox.workdir'],
   ] as const)('%s is the task’s fault', async (_what, spec, code, words) => {
     expect(await fault({ spec: spec as never })).toMatchObject({
