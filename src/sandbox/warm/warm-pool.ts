@@ -35,10 +35,10 @@ export interface WarmPoolOptions {
   readonly log?: Logger;
 }
 
-/** Names all of a request that shapes a sandbox, and nothing of its episode. */
+/** Names all of a request that shapes a sandbox and says whose it is, and nothing of its episode. */
 function keyOf(provider: string, request: SandboxRequest): string {
-  const { spec, cli_binary, ahead } = request;
-  return contentHash([provider, spec, cli_binary, ahead?.key ?? null]);
+  const { spec, cli_binary, ahead, owner } = request;
+  return contentHash([provider, owner.pool, owner.worker, spec, cli_binary, ahead?.key ?? null]);
 }
 
 /** Makes one that waits: its owner is the worker, and no run. Seconds of the wait are added to its time to live. */
