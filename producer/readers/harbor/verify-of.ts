@@ -9,6 +9,12 @@ import { shellQuoted, variablesOf } from './variables.ts';
 const testsDirectory = '/tests';
 const script = 'test.sh';
 
+/**
+ * Tests often end with the exit code of the program they try: one that the agent did not write is not found (126, 127),
+ * which is no fault of the tests. What they wrote as the reward says it all.
+ */
+const endOfTests = 'exit $(($? == 126 || $? == 127 ? 1 : $?))';
+
 /** Harbor's default for verifier.timeout_sec. */
 export const usualVerifySeconds = 600;
 
@@ -98,17 +104,16 @@ export async function verifyOf(
   const runnable = [...new Set([script, ...tests.executable])]
     .sort()
     .map((path) => `${testsDirectory}/${path}`);
-  const words = [
-    ...(env.length === 0 ? [] : ['env', ...env.map(([name, value]) => `${name}=${value}`)]),
-    `${testsDirectory}/${script}`,
-  ];
+  const set = env.map(([name, value]) => `${name}=${shellQuoted(value)} `).join('');
   return {
     files: tests.files,
     dir: testsDirectory,
     user: 'root',
     ...place,
-    // Run by what its first line names, as Harbor does.
-    commands: [`chmod +x ${runnable.map(shellQuoted).join(' ')} && ${words.map(shellQuoted).join(' ')}`],
+    // Run by what its first line names, as Harbor does, or by this shell where that names nothing.
+    commands: [
+      `chmod +x ${runnable.map(shellQuoted).join(' ')} && ${set}${testsDirectory}/${script} || ${endOfTests}`,
+    ],
     reward: 'harbor',
   };
 }
@@ -120,8 +125,8 @@ function noteScript(tests: TakenFiles, notes: Notes): void {
     if (notes.faults.some((fault) => fault.file?.endsWith(place))) return;
     const windows = tests.files['test.bat'] === undefined ? '' : '; test.bat is for Windows';
     notes.fault(place, '', `there is no such file${windows}`);
-  } else if (typeof text === 'string' && /^#![^\n]*\r\n/.test(text)) {
-    notes.fault(place, '', 'has Windows line ends, and what its first line names would not be found');
+  } else if (typeof text === 'string' && /^[^\n]*\r\n/.test(text)) {
+    notes.fault(place, '', 'has Windows line ends, which no shell reads');
   }
 }
 

@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -86,7 +86,9 @@ describe('a Harbor task', () => {
         },
         dir: '/tests',
         user: 'root',
-        commands: ['chmod +x /tests/lib/more.sh /tests/test.sh && /tests/test.sh'],
+        commands: [
+          'chmod +x /tests/lib/more.sh /tests/test.sh && /tests/test.sh || exit $(($? == 126 || $? == 127 ? 1 : $?))',
+        ],
         reward: 'harbor',
         reward_range: [0, 1],
       },
@@ -154,9 +156,7 @@ describe('a Harbor task', () => {
     expect(built.task.sandbox.build!.files['Dockerfile']).toBe(
       'FROM debian:bookworm\nWORKDIR /app\nENV A="say \\"hi\\" to \\$you"\nENV B="/x y"\n',
     );
-    expect(built.task.verify.commands).toEqual([
-      "chmod +x /tests/test.sh && env 'MODE=it'\\''s' /tests/test.sh",
-    ]);
+    expect(built.task.verify.commands[0]).toContain("&& MODE='it'\\''s' /tests/test.sh ||");
     expect(built.said).toEqual([
       "task.toml: environment.env.B: has its default: tasks are given nothing of the host's environment",
     ]);
@@ -271,6 +271,27 @@ describe('a Harbor task', () => {
     expect(said[0]).toContain(`environment/Dockerfile: ${field}: ${warning}`);
   });
 });
+
+it.each([
+  ['exit 0', 0],
+  ['exit 3', 3],
+  ['/app/never-written', 1],
+  ['/tests', 1],
+  ['kill -9 $$', 137],
+])(
+  'tests that end with %j end with %j: a program that is not there is no fault of theirs',
+  async (line, code) => {
+    const { task } = await taskOf({
+      'tests/test.sh': { script: `# no first line\n[ -n "$BASH" ] || exit 9\n${line}\n` },
+    });
+    const tests = await writeTask(join(root, `ran-${made++}`), {
+      'tests/test.sh': task.verify.files['test.sh'] as string,
+    });
+    // Where it would be in a sandbox.
+    const command = task.verify.commands[0]!.replaceAll('/tests/', `${tests}/tests/`);
+    expect(spawnSync('bash', ['--noprofile', '--norc', '-c', command]).status).toBe(code);
+  },
+);
 
 describe('a Harbor task that could not be right is refused, and the file and the field are named:', () => {
   const none = { 'environment/Dockerfile': null };
