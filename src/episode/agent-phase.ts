@@ -131,7 +131,8 @@ export async function runAgent(
       ...(end.by === 'agent' && end.outcome.detail !== '' && end.outcome.ending !== 'agent_done'
         ? { agent_detail: end.outcome.detail.slice(-500) }
         : {}),
-      ...(state === 'oom' ? { oom: true } : {}),
+      // Both limits are the agent's own to keep: what it left is graded.
+      ...(state === 'oom' || state === 'disk_full' ? { [state]: true } : {}),
     },
     seconds: (performance.now() - startedAt) / 1000,
   };

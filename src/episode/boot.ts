@@ -129,7 +129,9 @@ export async function setUp(
     if (result.timed_out) throw failed(`took longer than ${limits.setup_seconds} s in all`);
     if (result.exit_code !== 0) {
       signal.throwIfAborted();
-      if ((await sandbox.state()) === 'gone') {
+      const state = await sandbox.state();
+      if (state === 'disk_full') throw failed('wrote more than the sandbox may hold (sandbox.disk_mb)');
+      if (state === 'gone') {
         throw new EpisodeError({
           class: 'infra',
           phase: 'setup',

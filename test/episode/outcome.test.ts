@@ -68,8 +68,8 @@ describe('the outcome table', () => {
     });
   });
 
-  it('grades an agent that ran out of memory inside its limit', () => {
-    expect(verdict({ end: ended('agent_error'), place: { name: 'sandbox', state: 'oom' } })).toMatchObject({
+  it.each(['oom', 'disk_full'] as const)('grades an agent that met a limit of its sandbox (%s)', (state) => {
+    expect(verdict({ end: ended('agent_error'), place: { name: 'sandbox', state } })).toMatchObject({
       graded: true,
       status: 'truncated',
       stop_reason: 'agent_error',

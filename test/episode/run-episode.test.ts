@@ -21,7 +21,9 @@ import type { Grader } from '../../src/grading/index.ts';
 import { silentLogger } from '../../src/observe/index.ts';
 import { parseScripts, startScriptedPolicy, type ScriptedPolicy } from '../../src/policy/index.ts';
 import { AbortCause, type EpisodeAttempt } from '../../src/queue/processor.ts';
+import { createSandboxProvider } from '../../src/sandbox/index.ts';
 import { decodePayload, decodeTrace } from '../../src/trajectory/index.ts';
+import { haveDocker } from '../sandbox/docker-daemon.ts';
 
 const task: Task = taskSchema.parse({
   task_key: 'counting',
@@ -218,6 +220,26 @@ describe('an episode', () => {
       { limits: { agent_seconds: 0.4 }, grader: grader(0) },
     )(attempt());
     expect(summary).toMatchObject({ status: 'truncated', stop_reason: 'timeout', reward: 0 });
+  });
+
+  it.runIf(haveDocker)('is truncated with a grade when its agent fills the disk of its sandbox', async () => {
+    await using provider = createSandboxProvider('docker', { diskMb: 32 });
+    const agent = createInProcessAgent(async (context) => {
+      await converse(1)(context);
+      const fill = 'i=0; while :; do head -c 2M /dev/zero >a$i; i=$((i + 1)); sleep 0.05; done';
+      const filled = await context.sandbox!.exec(fill, { user: 'agent', timeout_ms: 60_000 });
+      return { ...agentDone(), ending: 'agent_error', exit_code: filled.exit_code };
+    });
+    const graders = grader(0.5);
+    const { summary } = await processor(converse(1), {
+      partsFor: () => ({ provider, agent, grader: graders, cli_binary: null }),
+    })(attempt({ lane: 'claude_code-docker' }));
+    expect(summary).toMatchObject({
+      status: 'truncated',
+      stop_reason: 'agent_error',
+      reward: 0.5,
+      metrics: { disk_full: true },
+    });
   });
 
   it('is a retryable infra failure without a reward when an error of ours ends it', async () => {

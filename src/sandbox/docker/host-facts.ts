@@ -12,6 +12,10 @@ export interface HostFacts {
   readonly daemonId: string;
   /** Where the daemon keeps its data, on this machine; null: it is on another. */
   readonly dataDirectory: string | null;
+  /** Whether its containers run in a virtual machine that does not share this machine's sockets. */
+  readonly virtualMachine: boolean;
+  /** How it keeps the layers of containers. */
+  readonly storage: { readonly driver: string; readonly fileSystem: string };
 }
 
 interface DaemonInfo {
@@ -22,6 +26,8 @@ interface DaemonInfo {
   /** The hostname of the daemon's machine. */
   readonly Name?: string;
   readonly DockerRootDir?: string;
+  readonly Driver?: string;
+  readonly DriverStatus?: readonly (readonly [string, string])[];
 }
 
 /** What the daemon is. Rejects (infra) with one clear line why sandboxes cannot run on it. */
@@ -49,18 +55,15 @@ export async function lookAtHost(docker: Docker, where: string, signal?: AbortSi
       { phase: 'boot' },
     );
   }
-  if (process.platform !== 'linux' || info.OperatingSystem?.includes('Docker Desktop') === true) {
-    throw infraFailure(
-      'socket_mount_unsupported',
-      `the Docker daemon at ${where} runs in a virtual machine, into which the gateway's Unix socket cannot be ` +
-        'mounted: set DOCKER_HOST to a daemon on this Linux machine, or use --sandbox local',
-      { phase: 'boot' },
-    );
-  }
   return {
     cpus: info.NCPU ?? 1,
     daemonId: info.ID ?? where,
+    virtualMachine: process.platform !== 'linux' || info.OperatingSystem?.includes('Docker Desktop') === true,
     // A socket may lead anywhere, and a worker in a container has a hostname of its own.
+    storage: {
+      driver: info.Driver ?? '',
+      fileSystem: info.DriverStatus?.find(([name]) => name === 'Backing Filesystem')?.[1] ?? '',
+    },
     dataDirectory: info.Name === hostname() ? (info.DockerRootDir ?? null) : null,
   };
 }
