@@ -25,7 +25,7 @@ import { createCommandGrader, type Grade } from '../../src/grading/index.ts';
 import { silentLogger } from '../../src/observe/index.ts';
 import { startScriptedPolicy, type Script, type ScriptedPolicy } from '../../src/policy/index.ts';
 import { findClaudeCli, type Sandbox, type SandboxProviderName } from '../../src/sandbox/index.ts';
-import { openSandbox } from '../grading/open-sandbox.ts';
+import { openSandbox, type OpenOptions } from '../grading/open-sandbox.ts';
 
 /** A scripted policy, a gateway in front of it, and the real CLI to act in sandboxes. */
 export interface ClaudeStage extends AsyncDisposable {
@@ -34,7 +34,7 @@ export interface ClaudeStage extends AsyncDisposable {
   open(provider: SandboxProviderName, input: EpisodeInput): Promise<ClaudeEpisode>;
 }
 
-interface EpisodeInput {
+interface EpisodeInput extends Pick<OpenOptions, 'network' | 'egress'> {
   readonly prompt: string;
   readonly limits?: Partial<EffectiveLimits>;
   readonly startGate?: StartGate;
@@ -79,7 +79,11 @@ async function openEpisode(
   });
   try {
     const cliBinary = input.cli === undefined ? realCli : input.cli;
-    const opened = await openSandbox(provider, { gatewayDir: session.socket_dir ?? '', cliBinary });
+    const opened = await openSandbox(provider, {
+      ...input,
+      gatewayDir: session.socket_dir ?? '',
+      cliBinary,
+    });
     const { sandbox } = opened;
     const agent = createClaudeCodeAgent({ startGate: input.startGate ?? createStartGate() });
     const task = (

@@ -1,4 +1,5 @@
-import { sandboxSpecSchema } from '../../src/contracts/index.ts';
+import { sandboxSpecSchema, type SandboxSpec } from '../../src/contracts/index.ts';
+import type { EgressSettings } from '../../src/sandbox/egress/index.ts';
 import {
   createSandboxProvider,
   type Sandbox,
@@ -34,6 +35,10 @@ export interface OpenOptions {
   readonly gatewayDir?: string;
   readonly cliBinary?: string | null;
   readonly memoryMb?: number;
+  /** Default: none. */
+  readonly network?: SandboxSpec['network'];
+  /** Where the hosts of an allow list are. Default: where the system says. */
+  readonly egress?: EgressSettings;
 }
 
 /** A real sandbox with its working directory empty. Disposing it kills it. */
@@ -46,12 +51,15 @@ export async function openSandbox(
     for (const step of undo.splice(0).reverse()) await step();
   };
   try {
-    const provider: SandboxProvider = createSandboxProvider(name);
+    const provider: SandboxProvider = createSandboxProvider(
+      name,
+      options.egress === undefined ? {} : { egress: options.egress },
+    );
     undo.push(async () => provider[Symbol.asyncDispose]());
     count += 1;
     const nonce = `t${process.pid}x${count}x${Date.now().toString(36)}`;
     const sandbox = await provider.create({
-      spec: sandboxSpecSchema.parse({ memory_mb: options.memoryMb ?? 2048 }),
+      spec: sandboxSpecSchema.parse({ memory_mb: options.memoryMb ?? 2048, network: options.network }),
       owner: {
         pool: 'test',
         worker: `w-${process.pid}`,
