@@ -25,12 +25,12 @@ export interface BootOptions extends Omit<ChannelParts, 'api'> {
 }
 
 /**
- * Whether the agent could become root: with `NoNewPrivs` no program gives it more than it has, neither su nor sudo, which is
- * tried all the same. Prints `root` when it could; then the CLI's path.
+ * Whether the agent could become root: with `NoNewPrivs` no program gives it more than it has, neither su nor the sudo
+ * that a template's own user may use without a password. Prints `root` when it could; then the CLI's path.
  */
 const lookAround = `
 while read -r name value; do [[ $name == NoNewPrivs: ]] && kept=$value; done </proc/self/status
-[[ $kept == 1 && $(sudo -n id -u 2>/dev/null </dev/null) != 0 ]] || printf root
+[[ $kept == 1 && $UID != 0 ]] || printf root
 printf '\\n'; command -v claude || :
 `;
 

@@ -110,6 +110,7 @@ export class Creation {
   async #waited<T>(wait: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const { signal } = this.#request;
     signal.throwIfAborted();
+    if (this.#waitLeft <= 0) throw this.#noPlace();
     const started = performance.now();
     const late = AbortSignal.timeout(Math.ceil(Math.max(1, Math.min(this.#waitLeft, 2 ** 31 - 1))));
     try {
@@ -117,15 +118,19 @@ export class Creation {
     } catch (error) {
       signal.throwIfAborted();
       if (!late.aborted) throw error;
-      const seconds = this.#request.wait_seconds ?? defaultWaitSeconds;
-      const why = this.#refusal === null ? 'other workers have them all' : reasonOf(this.#refusal);
-      throw infraFailure('sandbox_limit', `no free E2B sandbox within ${seconds} s: ${why}`, {
-        phase: 'boot',
-        cause: this.#refusal,
-      });
+      throw this.#noPlace();
     } finally {
       this.#waitLeft -= performance.now() - started;
     }
+  }
+
+  #noPlace(): Error {
+    const seconds = this.#request.wait_seconds ?? defaultWaitSeconds;
+    const why = this.#refusal === null ? 'other workers have them all' : reasonOf(this.#refusal);
+    return infraFailure('sandbox_limit', `no free E2B sandbox within ${seconds} s: ${why}`, {
+      phase: 'boot',
+      cause: this.#refusal,
+    });
   }
 
   /** One try; a failure is its outcome. It outlives an abort for a while: what it makes is killed then. */
@@ -135,6 +140,7 @@ export class Creation {
     const creation = `${owner.nonce}.${this.#tries}`;
     const now = Date.now();
     const lifeMs = Math.min(ttl_seconds * 1000 + graceMs, plan.longestMs);
+    const reach = networkOf(spec.network);
     const given = new AbortController();
     let timer: NodeJS.Timeout | undefined;
     const onAbort = (): void => {
@@ -148,7 +154,7 @@ export class Creation {
     try {
       api = await E2bApi.create(this.#template, {
         ...sdkOptions(connection),
-        ...networkOf(spec.network),
+        ...reach,
         requestTimeoutMs: Math.max(1, Math.ceil(this.#bootLeft)),
         signal: given.signal,
         timeoutMs: lifeMs,

@@ -20,7 +20,7 @@ import { E2bSandbox, gatewaySocket } from './e2b-sandbox.ts';
 import { keyRefused, statusOf } from './e2b-failure.ts';
 import { PlanLifetime } from './lifetime.ts';
 import { LostCreations } from './lost-creations.ts';
-import { freeCreations, freePlaces } from './no-limits.ts';
+import { freePlaces, localGate } from './no-limits.ts';
 import { reapSandboxes } from './reap-sandboxes.ts';
 import { exists, removeSandbox } from './remove-sandbox.ts';
 import { RetryAfterEar } from './retry-after.ts';
@@ -36,7 +36,7 @@ export interface E2bProviderOptions {
   readonly connection: E2bConnection;
   /** Template of tasks that name none. Default: `rollpool-claude-code`. */
   readonly template?: string | null;
-  /** Lets creations through, for all workers of the pool together. Default: nothing holds them. */
+  /** Lets creations through, for all workers of the pool together. Default: one of this process alone. */
   readonly gate?: CreationGate;
   /** Sandboxes at once and creations a second, for all workers of the pool together. Default: as many as there are. */
   readonly limit?: PlaceLimit;
@@ -65,7 +65,7 @@ export class E2bProvider implements SandboxProvider {
     this.#timings = { ...channelTimings, ...options.timings };
     this.#parts = {
       connection: options.connection,
-      gate: options.gate ?? freeCreations,
+      gate: options.gate ?? localGate(),
       limit: options.limit ?? freePlaces,
       plan: new PlanLifetime(this.#log),
       lost: new LostCreations(options.connection, this.#log),
