@@ -2,11 +2,13 @@ import { Command } from 'commander';
 import { fleetProviderOf, sandboxProviderOf } from '../../workers/lanes.ts';
 import { reapOnce } from '../../workers/reaper.ts';
 import type { Reaper } from '../contracts/index.ts';
+import type { SandboxProvider } from '../sandbox/sandbox.ts';
 import { openQueue } from './context.ts';
 import { settingsOf, withSettings } from './options.ts';
 
 interface ReapFlags extends Record<string, unknown> {
   readonly all?: boolean;
+  readonly kept?: boolean;
   readonly runId?: string;
   readonly json?: boolean;
 }
@@ -18,6 +20,7 @@ export function reapCommand(): Command {
     )
     .option('--run-id <id>', 'only those of this run')
     .option('--all', "also those of living workers: ends this pool's running episodes")
+    .option('--kept', 'also the final states that were kept for `regrade`')
     .option('--json', 'one JSON object')
     .action(async (flags: ReapFlags) => {
       const settings = settingsOf(flags);
@@ -30,7 +33,7 @@ export function reapCommand(): Command {
       ].filter((provider) => provider !== null);
       const skipped: string[] = [];
       try {
-        const usable: Reaper[] = [];
+        const usable: (Reaper & Partial<SandboxProvider>)[] = [];
         for (const provider of providers) {
           try {
             await provider.probe();
@@ -47,16 +50,35 @@ export function reapCommand(): Command {
           all: flags.all === true,
           ...(flags.runId === undefined ? {} : { run_id: flags.runId }),
         });
+        const states = flags.kept === true ? await dropKept(usable, settings.redis.prefix, flags.runId) : [];
+        const removed = [...report.removed, ...states];
         if (flags.json === true) {
-          process.stdout.write(`${JSON.stringify({ ...report, skipped })}\n`);
+          process.stdout.write(`${JSON.stringify({ ...report, removed, skipped })}\n`);
           return;
         }
         for (const reason of skipped) process.stderr.write(`${reason}\n`);
-        for (const id of report.removed) process.stdout.write(`removed ${id}\n`);
+        for (const id of removed) process.stdout.write(`removed ${id}\n`);
         for (const { id, why } of report.kept) process.stdout.write(`kept ${id}: ${why}\n`);
-        process.stdout.write(`${report.removed.length} removed, ${report.kept.length} kept\n`);
+        process.stdout.write(`${removed.length} removed, ${report.kept.length} kept\n`);
       } finally {
         for (const provider of providers) await provider[Symbol.asyncDispose]();
       }
     });
+}
+
+/** Removes kept final states of a pool, or of one run; gives what was removed. */
+async function dropKept(
+  providers: readonly (Reaper & Partial<SandboxProvider>)[],
+  pool: string,
+  run_id: string | undefined,
+): Promise<string[]> {
+  const removed: string[] = [];
+  for (const provider of providers) {
+    for (const { name, owner } of (await provider.listSnapshots?.(pool)) ?? []) {
+      if (run_id !== undefined && owner.run_id !== run_id) continue;
+      await provider.removeSnapshot?.(name);
+      removed.push(`${provider.name} ${name}`);
+    }
+  }
+  return removed;
 }

@@ -106,6 +106,9 @@ describe.runIf(haveDocker)('rollpool regrade', { timeout: 240_000 }, () => {
       expect((await readResults(again)).map(({ episode_id }) => episode_id).sort()).toEqual(
         results.map(({ episode_id }) => episode_id).sort(),
       );
+      const dropped = await stage.run(['reap', '--kept', '--run-id', 'old', '--json']);
+      const { removed } = JSON.parse(dropped.stdout) as { removed: string[] };
+      expect(removed.filter((id) => id.startsWith('docker rollpool-kept:'))).toHaveLength(3);
       expect((await stage.results('old')).map(({ reward }) => reward).sort()).toEqual([0, 1, 1, null].sort());
     } finally {
       await withoutKept(stage);
