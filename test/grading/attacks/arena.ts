@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import type { Grader } from '../../../src/grading/grader.ts';
 import { createCommandGrader } from '../../../src/grading/index.ts';
-import type { Sandbox } from '../../../src/sandbox/index.ts';
+import type { Sandbox, SandboxProviderName } from '../../../src/sandbox/index.ts';
 import { grade, taskOf, type GradeInput, type GradeMore } from '../grade.ts';
 import { openSandbox } from '../open-sandbox.ts';
 
@@ -28,7 +28,7 @@ async function prepare(sandbox: Sandbox, parts: Parts): Promise<void> {
 }
 
 export async function openArena(
-  provider: 'docker' | 'local' = 'docker',
+  provider: SandboxProviderName = 'docker',
   image: (sandbox: Sandbox) => Promise<void> = async () => {},
 ): Promise<Arena> {
   const open = async (): ReturnType<typeof openSandbox> => {
