@@ -71,7 +71,7 @@ describe('a command line', () => {
       ['--limit', 'whole number of at least 1'],
     ],
     [
-      ['run', 'x.json', '--sandbox', 'e2b'],
+      ['run', 'x.json', '--sandbox', 'vm'],
       ['--sandbox', 'docker, local'],
     ],
     [

@@ -65,6 +65,7 @@ export class Creation {
   readonly #request: CreationRequest;
   readonly #template: string;
   readonly #parts: CreationParts;
+  readonly #reach: ReturnType<typeof networkOf>;
   #waitLeft: number;
   #bootLeft: number;
   #tries = 0;
@@ -74,6 +75,7 @@ export class Creation {
     this.#request = request;
     this.#template = template;
     this.#parts = parts;
+    this.#reach = networkOf(request.spec.network);
     this.#waitLeft = (request.wait_seconds ?? defaultWaitSeconds) * 1000;
     this.#bootLeft = (request.boot_seconds ?? defaultBootSeconds) * 1000;
   }
@@ -135,12 +137,11 @@ export class Creation {
 
   /** One try; a failure is its outcome. It outlives an abort for a while: what it makes is killed then. */
   async #post(): Promise<{ api: E2bApi; lifetime: Lifetime } | Error> {
-    const { spec, owner, ttl_seconds, signal } = this.#request;
+    const { owner, ttl_seconds, signal } = this.#request;
     const { connection, plan, lost, abortGraceMs } = this.#parts;
     const creation = `${owner.nonce}.${this.#tries}`;
     const now = Date.now();
     const lifeMs = Math.min(ttl_seconds * 1000 + graceMs, plan.longestMs);
-    const reach = networkOf(spec.network);
     const given = new AbortController();
     let timer: NodeJS.Timeout | undefined;
     const onAbort = (): void => {
@@ -154,7 +155,7 @@ export class Creation {
     try {
       api = await E2bApi.create(this.#template, {
         ...sdkOptions(connection),
-        ...reach,
+        ...this.#reach,
         requestTimeoutMs: Math.max(1, Math.ceil(this.#bootLeft)),
         signal: given.signal,
         timeoutMs: lifeMs,
