@@ -37,6 +37,7 @@ export function sandboxProviderOf(
     log,
     defaultImage: settings.sandbox.image,
     dockerHost: settings.sandbox.dockerHost,
+    reach: settings.sandbox.reach,
     runtimeDirectory,
     imageSeconds: settings.sandbox.imageSeconds,
     diskMb: settings.sandbox.diskMb,

@@ -1,6 +1,7 @@
 import type { Logger } from '../observe/index.ts';
 import { DockerProvider } from './docker/docker-provider.ts';
-import { E2bProvider, type E2bProviderOptions } from './e2b/e2b-provider.ts';
+import type { E2bProviderOptions } from './e2b/e2b-provider.ts';
+import { LateE2bProvider } from './e2b/late-provider.ts';
 import type { EgressSettings } from './egress/index.ts';
 import { LocalProvider } from './local/local-provider.ts';
 import type { SandboxProvider } from './sandbox.ts';
@@ -10,8 +11,10 @@ export type SandboxProviderName = 'docker' | 'e2b' | 'local';
 export interface SandboxProviderOptions {
   /** Docker image of tasks that name none. Default: `rollpool-sandbox:bookworm`. */
   readonly defaultImage?: string | null;
-  /** `unix://PATH` of the Docker daemon. Default: what DOCKER_HOST says, else the default socket. */
+  /** Address of the Docker daemon. Default: what DOCKER_HOST says, else the default socket. */
   readonly dockerHost?: string | null;
+  /** How Docker sandboxes reach the gateway. Default: `auto`, a mounted socket where that works, else a tunnel. */
+  readonly reach?: 'auto' | 'socket' | 'tunnel';
   /** Processes and threads a Docker sandbox may have at once. Default: 512. */
   readonly pidsLimit?: number;
   /** Where directories of Docker sandboxes that wait for their episode are made. Default: none is made ahead. */
@@ -43,7 +46,7 @@ export function createSandboxProvider(
       return new DockerProvider(options);
     case 'e2b':
       if (options.e2b === undefined || options.e2b === null) throw new Error('E2B_API_KEY is not set');
-      return new E2bProvider({ ...options.e2b, ...(options.log === undefined ? {} : { log: options.log }) });
+      return new LateE2bProvider({ ...options.e2b, ...(options.log === undefined ? {} : { log: options.log }) });
     case 'local':
       return new LocalProvider(options);
   }

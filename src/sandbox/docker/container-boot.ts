@@ -1,4 +1,6 @@
+import { availableParallelism } from 'node:os';
 import type Docker from 'dockerode';
+import PQueue from 'p-queue';
 import { crashPoint, type Logger } from '../../observe/index.ts';
 import { bootFailure, startFailure, type BootContext } from './boot-failure.ts';
 import { ControlChannel } from './control-channel.ts';
@@ -15,28 +17,30 @@ export interface BootedContainer {
   readonly seesSocket: boolean;
 }
 
-/** Makes and starts containers, and leaves none behind where that fails or is given up. */
+/**
+ * Makes and starts containers, and leaves none behind where that fails or is given up. So many at once, however many episodes
+ * run and whoever they are for: a daemon that gets more of them answers each later, and then not at all.
+ */
 export class ContainerBoot implements AsyncDisposable {
+  readonly #places: PQueue;
   readonly #docker: Docker;
   readonly #log: Logger;
   /** Creations that were given up: the daemon may still finish them, and then they have to go. */
   readonly #abandoned = new Set<Promise<void>>();
 
-  constructor(docker: Docker, log: Logger) {
+  /** `atOnce` default: 2 x cores. */
+  constructor(docker: Docker, log: Logger, atOnce: number = 2 * availableParallelism()) {
+    this.#places = new PQueue({ concurrency: atOnce });
     this.#docker = docker;
     this.#log = log;
   }
 
   async boot(options: Docker.ContainerCreateOptions, context: BootContext): Promise<BootedContainer> {
-    crashPoint('sandbox.create:before');
-    const container = await this.#create(options, context);
+    const leave = await this.#enter(context.request.signal);
     try {
-      const booted = await this.#start(container, context);
-      crashPoint('sandbox.create:after');
-      return booted;
-    } catch (error) {
-      await this.discard(container);
-      throw error;
+      return await this.#boot(options, context);
+    } finally {
+      leave();
     }
   }
 
@@ -49,6 +53,31 @@ export class ContainerBoot implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.#abandoned);
+  }
+
+  /**
+   * Waits for a place. Only the wait is the queue's: it would give the signal's reason for a boot that is under way too, and
+   * what that had made would be nobody's.
+   */
+  async #enter(signal: AbortSignal): Promise<() => void> {
+    return new Promise((resolve, reject) => {
+      this.#places
+        .add(() => new Promise<void>((leave) => resolve(leave)), { signal })
+        .catch((error: unknown) => reject(error as Error));
+    });
+  }
+
+  async #boot(options: Docker.ContainerCreateOptions, context: BootContext): Promise<BootedContainer> {
+    crashPoint('sandbox.create:before');
+    const container = await this.#create(options, context);
+    try {
+      const booted = await this.#start(container, context);
+      crashPoint('sandbox.create:after');
+      return booted;
+    } catch (error) {
+      await this.discard(container);
+      throw error;
+    }
   }
 
   async #create(options: Docker.ContainerCreateOptions, context: BootContext): Promise<Docker.Container> {

@@ -2,12 +2,13 @@ import type Docker from 'dockerode';
 import { labelsOf } from '../leftovers.ts';
 import { taskFailure } from '../sandbox-failure.ts';
 import type { SandboxRequest } from '../sandbox.ts';
+import { cliMount, cliVolumeMount } from './cli-mount.ts';
 import type { HostFacts } from './host-facts.ts';
 import { homes, uids } from './users.ts';
 
-const gatewayMount = '/gw';
+/** Where the directory of the gateway's socket is inside. */
+export const gatewayMount = '/gw';
 export const gatewaySocket = `${gatewayMount}/gw.sock`;
-export const cliMount = '/opt/rollpool/claude';
 
 const mebibyte = 2 ** 20;
 
@@ -18,6 +19,12 @@ export interface SpecOptions {
   readonly host: HostFacts;
   /** Epoch milliseconds. */
   readonly expiresAt: number;
+  /** Bytes that may be written to the container's own layer. */
+  readonly diskBytes: number;
+  /** Whether the daemon is to see to that. */
+  readonly quota: boolean;
+  /** Volume of the daemon that has the CLI, where it cannot be mounted from this machine. */
+  readonly cliVolume?: string | null;
 }
 
 /** Deterministic, so that a container whose creation was never answered can be found by its name. */
@@ -27,13 +34,7 @@ function containerName(nonce: string): string {
 
 /** Refuses what a task asks for and this provider cannot give. */
 export function checkSpec(request: SandboxRequest): void {
-  const { network, workdir } = request.spec;
-  if (typeof network === 'object') {
-    throw taskFailure(
-      'network_allow_unsupported',
-      'sandbox.network: an allow list is not supported yet by docker sandboxes; use "none" or "open"',
-    );
-  }
+  const { workdir } = request.spec;
   if (/[\x00-\x1f\x7f]/.test(workdir) || workdir.split('/').includes('..') || /^\/+$/.test(workdir)) {
     throw taskFailure(
       'bad_workdir',
@@ -61,6 +62,7 @@ export function containerOptions(
   if (request.cli_binary !== null) {
     mounts.push({ Type: 'bind', Source: request.cli_binary, Target: cliMount, ReadOnly: true });
   }
+  if (options.cliVolume) mounts.push(cliVolumeMount(options.cliVolume, true));
   return {
     name: containerName(owner.nonce),
     Image: options.image,
@@ -105,7 +107,12 @@ export function containerOptions(
       Tmpfs: hasMemoryTmp(spec.workdir)
         ? { '/tmp': `rw,exec,nosuid,nodev,mode=1777,size=${Math.floor(memory / 2)}` }
         : {},
-      Ulimits: [{ Name: 'core', Soft: 0, Hard: 0 }],
+      Ulimits: [
+        { Name: 'core', Soft: 0, Hard: 0 },
+        // The kernel ends who writes a file that is larger than the whole disk, at once.
+        { Name: 'fsize', Soft: options.diskBytes, Hard: options.diskBytes },
+      ],
+      ...(options.quota ? { StorageOpt: { size: String(options.diskBytes) } } : {}),
       LogConfig: { Type: 'json-file', Config: { 'max-size': '1m', 'max-file': '1' } },
       AutoRemove: false,
       RestartPolicy: { Name: 'no' },

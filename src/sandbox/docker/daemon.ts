@@ -8,10 +8,21 @@ interface DaemonError extends Error {
   readonly code?: string;
 }
 
-/** A client of the daemon at `host` (`unix://PATH`); null: what DOCKER_HOST says, else the default socket. */
+/**
+ * A client of the daemon at `host` (unix, tcp, http, https or ssh); null: what DOCKER_HOST says, else the default socket.
+ * TLS by DOCKER_TLS_VERIFY and DOCKER_CERT_PATH, and the agent of ssh, are what dockerode finds for DOCKER_HOST.
+ */
 export function connectDocker(host: string | null): Docker {
-  if (host?.startsWith('unix://') === true) return new Docker({ socketPath: host.slice('unix://'.length) });
-  return new Docker();
+  if (host === null) return new Docker();
+  if (host.startsWith('unix://')) return new Docker({ socketPath: host.slice('unix://'.length) });
+  const { protocol, hostname, port, username } = new URL(host.includes('://') ? host : `tcp://${host}`);
+  const named = protocol === 'https:' || port === '2376' ? 'https' : protocol === 'ssh:' ? 'ssh' : null;
+  return new Docker({
+    host: hostname,
+    ...(port === '' ? {} : { port }),
+    ...(named === null ? {} : { protocol: named }),
+    ...(username === '' ? {} : { username }),
+  });
 }
 
 export function statusOf(error: unknown): number | undefined {

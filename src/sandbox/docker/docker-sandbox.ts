@@ -1,10 +1,10 @@
-import { PassThrough, Writable } from 'node:stream';
 import type Docker from 'dockerode';
 import type { Owner } from '../../contracts/index.ts';
-import { crashPoint } from '../../observe/index.ts';
-import { killOnAbort, runBounded } from '../bounded-command.ts';
+import { crashPoint, type Logger } from '../../observe/index.ts';
+import { runBounded } from '../bounded-command.ts';
 import { collectFiles } from '../collect-files.ts';
 import { OutputTail } from '../output-tail.ts';
+import { proxyEnvironment, type SandboxEgress } from '../egress/index.ts';
 import { infraFailure, reasonOf } from '../sandbox-failure.ts';
 import type {
   CollectBounds,
@@ -18,14 +18,18 @@ import type {
   SpawnOptions,
   UploadFiles,
 } from '../sandbox.ts';
+import type { Tunnel } from '../tunnel/index.ts';
 import { startExec, type RunningExec } from './container-exec.ts';
 import { ContainerFiles } from './container-files.ts';
 import { gatewaySocket } from './container-spec.ts';
 import type { ControlChannel } from './control-channel.ts';
 import { daemonCall, removeContainer } from './daemon.ts';
 import type { Sink } from './demultiplex.ts';
+import { writtenBytes } from './disk-limit.ts';
+import { DiskWatch } from './disk-watch.ts';
 import { killUser } from './kill-user.ts';
 import { commitContainer } from './snapshots.ts';
+import { spawnedProcess } from './spawned-process.ts';
 import { homes, uids } from './users.ts';
 
 const answerMs = 30_000;
@@ -35,22 +39,6 @@ const removeMs = 60_000;
 const killMs = 15_000;
 const defaultOutputBytes = 64 * 1024;
 
-/** Takes what a stream can hold and waits for its reader then. A stream that was closed takes everything. */
-function pacedSink(stream: PassThrough): Sink {
-  return (chunk) => {
-    if (stream.destroyed || stream.write(chunk)) return;
-    return new Promise<void>((resolve) => {
-      const done = (): void => {
-        stream.off('drain', done);
-        stream.off('close', done);
-        resolve();
-      };
-      stream.on('drain', done);
-      stream.on('close', done);
-    });
-  };
-}
-
 export interface DockerSandboxParts {
   readonly docker: Docker;
   readonly container: Docker.Container;
@@ -58,6 +46,11 @@ export interface DockerSandboxParts {
   readonly workdir: string;
   readonly cliPath: string | null;
   readonly pidsLimit: number;
+  /** Bytes it may write to its layer; null: the daemon sees to that. */
+  readonly diskBytes: number | null;
+  readonly log: Logger;
+  /** The way to the hosts of an allow list; null where there is none. */
+  readonly egress: SandboxEgress | null;
   /** What goes with the container, and after it. */
   readonly attached: readonly AsyncDisposable[];
 }
@@ -71,17 +64,42 @@ export class DockerSandbox implements Sandbox {
   readonly agent_home = homes.agent;
   readonly cli_path: string | null;
   readonly gateway_socket = gatewaySocket;
-  readonly proxy_url = null;
+  readonly proxy_url: string | null;
   readonly #parts: DockerSandboxParts;
   readonly #files: ContainerFiles;
+  readonly #disk: DiskWatch | null;
+  /** Commands of root, such as a task's set-up, that run; those of others are found by their users. */
+  readonly #ofRoot = new Set<RunningExec>();
+  /** Ends the watching of an agent whose processes may outlive their command. */
+  #agentLeft: (() => void) | undefined;
+  #tunnel: Tunnel | undefined;
   #disposal: Promise<void> | undefined;
 
   constructor(parts: DockerSandboxParts) {
     this.#parts = parts;
     this.#files = new ContainerFiles(parts.container, parts.control, parts.workdir);
+    this.#disk =
+      parts.diskBytes === null
+        ? null
+        : new DiskWatch({
+            limitBytes: parts.diskBytes,
+            measure: () => writtenBytes(parts.container),
+            onOver: () => this.#endAll(),
+            log: parts.log,
+          });
     this.id = parts.container.id;
     this.workdir = parts.workdir;
     this.cli_path = parts.cliPath;
+    this.proxy_url = parts.egress?.proxyUrl ?? null;
+  }
+
+  /** Gives it the way to the gateway that ends with it, where the gateway's socket is not mounted. */
+  useTunnel(tunnel: Tunnel): void {
+    this.#tunnel = tunnel;
+  }
+
+  get metrics(): Readonly<Record<string, number>> {
+    return this.#parts.egress?.metrics() ?? {};
   }
 
   async exec(command: string | readonly string[], options: ExecOptions): Promise<ExecResult> {
@@ -94,6 +112,10 @@ export class DockerSandbox implements Sandbox {
       stdout: (chunk) => stdout.push(chunk),
       stderr: (chunk) => stderr.push(chunk),
     });
+    if (user === 'root') {
+      this.#ofRoot.add(running);
+      void running.exited.then(() => this.#ofRoot.delete(running));
+    }
     running.stdin.end(options.stdin ?? '');
 
     const { code, timedOut } = await runBounded(
@@ -120,46 +142,13 @@ export class DockerSandbox implements Sandbox {
   async spawn(command: string | readonly string[], options: SpawnOptions): Promise<SandboxProcess> {
     options.signal?.throwIfAborted();
     const user = options.user ?? 'root';
-    const stdout = new PassThrough();
-    const stderr = new PassThrough();
-    const running = await this.#start(command, options, {
-      stdout: pacedSink(stdout),
-      stderr: pacedSink(stderr),
+    return spawnedProcess({
+      // What is spawned as root is the worker's own (a relay, an archive): it writes nothing, and goes on.
+      start: (sinks) => this.#start(command, options, sinks, user !== 'root'),
+      killTree: (running) => this.#killTree(running, user),
+      isGone: () => this.#isGone(),
+      signal: options.signal,
     });
-    let ended = false;
-    const exited = running.exited.then(async (code) => {
-      ended = true;
-      stdout.end();
-      stderr.end();
-      // Killed with its container, or by somebody inside?
-      const gone = code !== null && code >= 126 && (await this.#isGone());
-      return gone ? null : code;
-    });
-    const kill = async (): Promise<void> => {
-      if (!ended) await this.#killTree(running, user);
-      // What nobody reads any more must not hold the end back.
-      stdout.resume();
-      stderr.resume();
-      await exited;
-    };
-    killOnAbort({ exited, kill }, options.signal);
-    return {
-      stdin: new Writable({
-        write: (chunk: Buffer, _encoding, done) => {
-          if (running.stdin.destroyed) done();
-          else running.stdin.write(chunk, () => done());
-        },
-        final: (done) => {
-          if (running.stdin.destroyed) done();
-          else running.stdin.end(() => done());
-        },
-      }),
-      stdout,
-      stderr,
-      exited,
-      kill,
-      [Symbol.asyncDispose]: kill,
-    };
   }
 
   async upload(
@@ -189,14 +178,21 @@ export class DockerSandbox implements Sandbox {
     return commitContainer(this.#parts.container, owner, timeout_ms);
   }
 
+  async countAgent(timeout_ms: number): Promise<number> {
+    return Number.parseInt(await this.#parts.control.ask('count', String(uids.agent), timeout_ms), 10);
+  }
+
   async killAgent(timeout_ms: number): Promise<void> {
     await this.#killUser('agent', timeout_ms);
+    this.#agentLeft?.();
+    this.#agentLeft = undefined;
   }
 
   async state(): Promise<SandboxState> {
     try {
       if (!this.#parts.control.ended) {
-        return Number(await this.#parts.control.ask('oom', '', answerMs)) > 0 ? 'oom' : 'running';
+        if (Number(await this.#parts.control.ask('oom', '', answerMs)) > 0) return 'oom';
+        return this.#disk?.over === true ? 'disk_full' : 'running';
       }
       const { State } = await daemonCall('inspect container', answerMs, async () =>
         this.#parts.container.inspect(),
@@ -214,7 +210,11 @@ export class DockerSandbox implements Sandbox {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#disposal ??= (async () => {
       crashPoint('sandbox.delete:before');
+      await this.#disk?.stop();
+      await this.#parts.egress?.[Symbol.asyncDispose]();
+      const tunnel = this.#tunnel?.[Symbol.asyncDispose]();
       await removeContainer(this.#parts.docker, this.id, removeMs);
+      await tunnel;
       this.#parts.control.close();
       await this.#parts.control.closed;
       for (const part of this.#parts.attached) await part[Symbol.asyncDispose]();
@@ -227,14 +227,32 @@ export class DockerSandbox implements Sandbox {
     command: string | readonly string[],
     options: SpawnOptions,
     sinks: { stdout: Sink; stderr: Sink },
+    writes = true,
   ): Promise<RunningExec> {
-    return startExec(this.#parts.container, {
-      command,
-      user: options.user ?? 'root',
-      cwd: options.cwd ?? this.workdir,
-      env: options.env ?? {},
-      sinks,
-    });
+    const user = options.user ?? 'root';
+    if (user === 'agent') this.#agentLeft ??= this.#disk?.begin();
+    const ended = writes ? this.#disk?.begin() : undefined;
+    try {
+      const running = await startExec(this.#parts.container, {
+        command,
+        user,
+        cwd: options.cwd ?? this.workdir,
+        env: { ...proxyEnvironment(this.proxy_url), ...options.env },
+        sinks,
+      });
+      void running.exited.then(() => ended?.());
+      return running;
+    } catch (error) {
+      ended?.();
+      throw error;
+    }
+  }
+
+  /** Ends everything that could write. */
+  async #endAll(): Promise<void> {
+    const killing = [...this.#ofRoot].map((running) => running.kill().catch(() => false));
+    for (const user of ['agent', 'grader'] as const) await this.#killUser(user, answerMs);
+    await Promise.all(killing);
   }
 
   /**

@@ -1,6 +1,8 @@
 import type { EpisodeError } from '../../contracts/index.ts';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { chmod, mkdir, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { infraFailure, reasonOf } from '../sandbox-failure.ts';
 
@@ -26,6 +28,19 @@ export async function makeGatewayDirectory(parent: string): Promise<OwnDirectory
     });
   }
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) };
+}
+
+/** A Unix socket where nobody is answered, for as long as it is not disposed. */
+export async function listenAt(path: string): Promise<AsyncDisposable> {
+  const server = createServer((socket) => socket.destroy());
+  server.listen(path);
+  await once(server, 'listening');
+  return {
+    [Symbol.asyncDispose]: async () => {
+      server.close();
+      await once(server, 'close');
+    },
+  };
 }
 
 /** The gateway's socket is in a directory of this machine and yet not in the container that has it mounted. */

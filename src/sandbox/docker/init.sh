@@ -26,15 +26,15 @@ know_user() { # NAME UID HOME: a line in passwd and group, for programs that loo
   [[ $known_group == yes ]] || printf '%s:x:%s:\n' "$1" "$2" >>/etc/group
 }
 
+# Each program that is started here is time until the sandbox is ready: one a directory, and none for what is there.
 prepare() {
-  local existed=no
-  [[ -d $workdir ]] && existed=yes
-  mkdir -p -- "$workdir" "$agent_home" "$grader_home" /tmp /etc || return
-  chown -- "$agent:$agent" "$agent_home" && chmod 0700 -- "$agent_home" || return
-  chown -- "$grader:$grader" "$grader_home" && chmod 0700 -- "$grader_home" || return
-  chmod 1777 /tmp || return
-  if [[ $existed == no ]]; then
-    chown -- "$agent:$agent" "$workdir" || return
+  install -d -o "$agent" -g "$agent" -m 0700 -- "$agent_home" || return
+  install -d -o "$grader" -g "$grader" -m 0700 -- "$grader_home" || return
+  [[ -d /tmp && -d /etc ]] || mkdir -p -- /tmp /etc || return
+  # A /tmp in memory comes as it should be.
+  [[ -k /tmp ]] || chmod 1777 /tmp || return
+  if [[ ! -d $workdir ]]; then
+    install -d -o "$agent" -g "$agent" -m 0755 -- "$workdir" || return
   elif [[ $(stat -L -c %u -- "$workdir") != "$agent" ]]; then
     # Only when it must be: changing an owner copies the file up from the image.
     chown -R -P -h -- "$agent:$agent" "$workdir/" || return
