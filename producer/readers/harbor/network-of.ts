@@ -1,4 +1,4 @@
-import type { SandboxSpec } from '../../../src/contracts/index.ts';
+import { AllowEntryError, parseAllowEntry, type SandboxSpec } from '../../../src/contracts/index.ts';
 import type { HarborConfig } from './config.ts';
 import type { Notes } from './notes.ts';
 import { parts } from './task-files.ts';
@@ -27,6 +27,18 @@ export function networkOf({ environment, agent, verifier }: HarborConfig, notes:
   for (const [name, policy] of Object.entries({ environment, agent, verifier })) {
     if (policy.allowed_hosts !== undefined && policy.network_mode !== 'allowlist') {
       notes.fault(parts.config, `${name}.allowed_hosts`, 'stands beside no network_mode = "allowlist"');
+    }
+    for (const [index, host] of (policy.allowed_hosts ?? []).entries()) {
+      try {
+        parseAllowEntry(host);
+      } catch (error) {
+        if (!(error instanceof AllowEntryError)) throw error;
+        notes.fault(
+          parts.config,
+          `${name}.allowed_hosts.${index}`,
+          `${JSON.stringify(host)} ${error.message}`,
+        );
+      }
     }
   }
   const baseline =

@@ -348,6 +348,11 @@ describe('a Harbor task that could not be right is refused, and the file and the
       'task.toml: environment.allowed_hosts: stands beside no',
     ],
     [
+      'a host that is none',
+      toml('[environment]\nnetwork_mode = "allowlist"\nallowed_hosts = ["a.b", "https://c.d"]'),
+      'task.toml: environment.allowed_hosts.1: "https://c.d" must be a host',
+    ],
+    [
       'a secret of the host',
       toml('[verifier.env]\nKEY = "${OPENAI_API_KEY}"'),
       'task.toml: verifier.env.KEY: is to be OPENAI_API_KEY of the host',
