@@ -40,4 +40,18 @@ describe('the start gate', () => {
     leave();
     (await next)();
   });
+
+  it('lets starts that an episode waits for go before those ahead of one', async () => {
+    const gate = createStartGate(1);
+    const leave = await gate.enter(never);
+    const order: string[] = [];
+    const starts = (['ahead', undefined, 'ahead', undefined] as const).map(async (ahead) => {
+      const gone = await gate.enter(never, ahead);
+      order.push(ahead ?? 'episode');
+      gone();
+    });
+    leave();
+    await Promise.all(starts);
+    expect(order).toEqual(['episode', 'episode', 'ahead', 'ahead']);
+  });
 });
