@@ -3,10 +3,11 @@ import { crashPoint } from '../../observe/index.ts';
 import { reapVerdict, type ReapFilter, type ReapReport } from '../../contracts/index.ts';
 import { leftoverOf, sandboxLabel } from '../leftovers.ts';
 import { daemonCall, removeContainer } from './daemon.ts';
+import { reapVolumes } from './reap-volumes.ts';
 
 const callMs = 60_000;
 
-/** Removes the containers of ours that may go, known by their labels alone. */
+/** Removes the containers of ours that may go, known by their labels alone, and then the volumes that nobody needs. */
 export async function reapContainers(docker: Docker, filter: ReapFilter): Promise<ReapReport> {
   const found = await daemonCall('list containers', callMs, () =>
     docker.listContainers({ all: true, filters: { label: [sandboxLabel] } }),
@@ -28,5 +29,6 @@ export async function reapContainers(docker: Docker, filter: ReapFilter): Promis
       kept.push({ id: container.Id, why: verdict.why });
     }
   }
+  removed.push(...(await reapVolumes(docker, filter)));
   return { removed, kept };
 }
