@@ -106,7 +106,9 @@ export class SandboxEgress implements AsyncDisposable {
 }
 
 async function ownDirectory(parent: string | null): Promise<string> {
-  const path = await mkdtemp(join(parent ?? tmpdir(), `rollpool-egress-${process.pid}-`));
+  // A process's own directory may leave little room in the path of a socket; in a shared one it must say whose it is.
+  const base = parent === null ? join(tmpdir(), `rollpool-egress-${process.pid}-`) : join(parent, 'eg-');
+  const path = await mkdtemp(base);
   await chmod(path, 0o711);
   return path;
 }
