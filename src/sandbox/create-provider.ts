@@ -19,6 +19,8 @@ export interface SandboxProviderOptions {
   readonly pidsLimit?: number;
   /** Where directories of Docker sandboxes that wait for their episode are made. Default: none is made ahead. */
   readonly runtimeDirectory?: string | null;
+  /** Docker sandboxes being made at once, whoever they are for. Default: 2 x cores. */
+  readonly bootsAtOnce?: number;
   /** Seconds that the pull or the build of a Docker image may take. Default: 1800. */
   readonly imageSeconds?: number;
   /** Megabytes (2^20) that a Docker sandbox may write where its task says nothing. Default: 10240. */
@@ -46,7 +48,10 @@ export function createSandboxProvider(
       return new DockerProvider(options);
     case 'e2b':
       if (options.e2b === undefined || options.e2b === null) throw new Error('E2B_API_KEY is not set');
-      return new LateE2bProvider({ ...options.e2b, ...(options.log === undefined ? {} : { log: options.log }) });
+      return new LateE2bProvider({
+        ...options.e2b,
+        ...(options.log === undefined ? {} : { log: options.log }),
+      });
     case 'local':
       return new LocalProvider(options);
   }

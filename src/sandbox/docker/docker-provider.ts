@@ -45,6 +45,8 @@ export interface DockerProviderOptions {
    * removed by somebody when this process is dead. Default: none, and no sandbox is made ahead.
    */
   readonly runtimeDirectory?: string | null;
+  /** Sandboxes being made at once, whoever they are for. Default: 2 x cores. */
+  readonly bootsAtOnce?: number;
   /** Seconds that the pull or the build of an image may take. Default: 1800. */
   readonly imageSeconds?: number;
   /** Megabytes (2^20) that a sandbox may write where its task says nothing. Default: 10240. */
@@ -94,7 +96,7 @@ export class DockerProvider implements SandboxProvider {
     this.#egress = options.egress ?? {};
     const log = options.log ?? silentLogger;
     this.#log = log;
-    this.#boots = new ContainerBoot(this.#docker, log);
+    this.#boots = new ContainerBoot(this.#docker, log, options.bootsAtOnce);
     this.#reach = new Reach({ docker: this.#docker, setting: options.reach ?? 'auto', log });
     this.#cliVolumes = new CliVolumes(this.#docker, log);
     this.#space = new DiskWatermark({
