@@ -10,7 +10,6 @@ import {
   DockerProvider,
   findClaudeCli,
   readClaudeCliVersion,
-  templateExists,
 } from '../sandbox/index.ts';
 import type { Settings } from '../config/index.ts';
 import { exitCodes } from './bad-use.ts';
@@ -172,6 +171,7 @@ async function e2b(settings: Settings): Promise<Finding[]> {
   await using provider = sandboxProviderOf(settings, 'e2b', createLogger({ level: 'silent' }));
   await provider.probe();
   const template = named ?? defaultE2bTemplate;
+  const { templateExists } = await import('../sandbox/e2b/build-template.ts');
   const there = await templateExists({ apiKey, apiUrl, sandboxUrl, domain }, template);
   return [
     { what: 'e2b', verdict: 'ok', says: `${apiUrl ?? "the vendor's service"} takes the key` },

@@ -1,11 +1,5 @@
 import { Command } from 'commander';
-import {
-  buildClaudeCodeTemplate,
-  defaultE2bTemplate,
-  explainE2bError,
-  templateExists,
-  type E2bConnection,
-} from '../sandbox/index.ts';
+import { defaultE2bTemplate, type E2bConnection } from '../sandbox/index.ts';
 import type { Settings } from '../config/index.ts';
 import { BadUse, exitCodes, RunFailed } from './bad-use.ts';
 import { settingsOf, wholeNumber } from './options.ts';
@@ -24,6 +18,12 @@ function connectionOf({ e2b }: Settings): E2bConnection {
   return { apiKey, apiUrl, sandboxUrl, domain };
 }
 
+/** Loaded when a command needs it: the SDK costs every start of a process 0.3 s. */
+const loadBuilder = async () => ({
+  ...(await import('../sandbox/e2b/build-template.ts')),
+  ...(await import('../sandbox/e2b/e2b-failure.ts')),
+});
+
 /** The name of the template: as it was given, else as tasks that name none take it. */
 function nameOf(flags: TemplateFlags, settings: Settings): string {
   return flags.name ?? settings.e2b.template ?? defaultE2bTemplate;
@@ -33,6 +33,7 @@ async function build(flags: TemplateFlags): Promise<void> {
   const settings = settingsOf(flags);
   const connection = connectionOf(settings);
   const name = nameOf(flags, settings);
+  const { buildClaudeCodeTemplate, explainE2bError } = await loadBuilder();
   using shutdown = listenForShutdown();
   try {
     const built = await buildClaudeCodeTemplate(connection, {
@@ -59,6 +60,7 @@ async function check(flags: TemplateFlags): Promise<void> {
   const settings = settingsOf(flags);
   const connection = connectionOf(settings);
   const name = nameOf(flags, settings);
+  const { templateExists, explainE2bError } = await loadBuilder();
   let there: boolean;
   try {
     there = await templateExists(connection, name);

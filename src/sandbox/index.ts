@@ -6,10 +6,8 @@ export {
   readClaudeCliVersion,
 } from './claude-cli.ts';
 export { createSandboxProvider, type SandboxProviderName } from './create-provider.ts';
-export { buildClaudeCodeTemplate, templateExists } from './e2b/build-template.ts';
 export type { E2bConnection } from './e2b/connection.ts';
-export { explainE2bError } from './e2b/e2b-failure.ts';
-export { defaultTemplate as defaultE2bTemplate } from './e2b/e2b-provider.ts';
+export { defaultTemplate as defaultE2bTemplate } from './e2b/default-template.ts';
 export { DockerProvider } from './docker/docker-provider.ts';
 export type { Sandbox, SandboxProvider, SandboxRequest, SandboxUser } from './sandbox.ts';
 export { createSandboxShelf, createWarmPool } from './warm/warm-pool.ts';

@@ -61,10 +61,25 @@ describe.runIf(haveDocker)('episodes on E2B', { timeout: 240_000 }, () => {
     await double[Symbol.asyncDispose]();
   });
 
-  test('run by the real CLI end with exact tokens and a reward, and the key is nowhere', async () => {
+  test('by the real CLI end exact and with a reward over a service that fails, and its key is nowhere', async () => {
     await using stage = await openStage(base());
     const tasks = await stage.file('tasks.json', [smallTask('look-around')]);
+    // Refusals and a lost answer at the creation; a line that breaks and a sandbox out of reach while the agent acts.
+    double.fault({ kind: 'refuse', call: 'create', status: 429, retry_after_s: 1, times: 1 });
+    double.fault({
+      kind: 'refuse',
+      call: 'create',
+      status: 429,
+      message: 'maximum number of concurrent',
+      times: 1,
+    });
+    double.fault({ kind: 'refuse', call: 'create', status: 503, times: 1 });
+    double.fault({ kind: 'break', call: 'create', times: 1 });
+    double.fault({ kind: 'cut_stream', command: 'hand.py', after_bytes: 60_000, times: 4 });
+    double.fault({ kind: 'refuse', call: 'envd', status: 502, after: 25, times: 3 });
+    double.fault({ kind: 'refuse', call: 'kill', status: 500, times: 1 });
     const ended = await run(stage, tasks, '--run-id', 'whole', '--log-level', 'trace').ended;
+    double.clearFaults();
     expect(ended.code, ended.stderr).toBe(0);
     const out = join(stage.directory, 'out');
     const [result, ...others] = await readResults(out);
@@ -73,6 +88,7 @@ describe.runIf(haveDocker)('episodes on E2B', { timeout: 240_000 }, () => {
       status: 'completed',
       stop_reason: 'agent_done',
       reward: 1,
+      attempt: 1,
       failure: null,
       sandbox: { provider: 'e2b' },
     });

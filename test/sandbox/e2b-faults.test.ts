@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Sandbox } from '../../src/sandbox/index.ts';
 import type { E2bProvider } from '../../src/sandbox/e2b/e2b-provider.ts';
+import { until } from '../support/wait.ts';
 import { haveDocker } from './docker-daemon.ts';
 import { notingGate, openE2bDouble, providerOf, type E2bDouble } from './e2b-scene.ts';
 import { openGateway, reapFilter, requestOf } from './fixture.ts';
@@ -164,6 +165,21 @@ describe.runIf(haveDocker)('an E2B service that fails', { timeout: 120_000 }, ()
       expect(double.sandboxes().map(({ id }) => id)).not.toContain(lost);
     },
   );
+
+  test('and an episode that is cancelled while its sandbox is made leaves none', async () => {
+    const before = double.sandboxes().length;
+    double.fault({ kind: 'delay', call: 'create', ms: 300, times: 1 });
+    await using own = providerOf(double);
+    const asked = double.calls('create');
+    const controller = new AbortController();
+    const reason = new Error('cancelled by test');
+    const making = own.create(requestOf(gateway.directory, { signal: controller.signal }));
+    making.catch(() => undefined);
+    await until(() => double.calls('create') > asked, 'it is being made');
+    controller.abort(reason);
+    await expect(making).rejects.toBe(reason);
+    expect(double.sandboxes()).toHaveLength(before);
+  });
 
   test('whose sandboxes run no commands is a failure of ours, and leaves none behind', async () => {
     const before = double.sandboxes().length;

@@ -1,3 +1,4 @@
+import { Sandbox as E2bApi } from 'e2b';
 import type { CreationGate, PlaceLimit, ReapFilter, ReapReport } from '../../contracts/index.ts';
 import { crashPoint, silentLogger, type Logger } from '../../observe/index.ts';
 import { claudeCliVersion } from '../claude-cli.ts';
@@ -16,6 +17,7 @@ import { bootInside } from './boot.ts';
 import { channelTimings, type ChannelTimings } from './channel.ts';
 import { sdkOptions, type E2bConnection } from './connection.ts';
 import { Creation, type CreationParts, type CreationRequest } from './creation.ts';
+import { defaultTemplate } from './default-template.ts';
 import { E2bSandbox, gatewaySocket } from './e2b-sandbox.ts';
 import { keyRefused, statusOf } from './e2b-failure.ts';
 import { PlanLifetime } from './lifetime.ts';
@@ -25,9 +27,6 @@ import { reapSandboxes } from './reap-sandboxes.ts';
 import { exists, removeSandbox } from './remove-sandbox.ts';
 import { RetryAfterEar } from './retry-after.ts';
 import { listSnapshots, removeSnapshot } from './snapshots.ts';
-
-/** Template of tasks that name none, where no other is set: `rollpool template build` makes it. */
-export const defaultTemplate = 'rollpool-claude-code';
 
 const probeMs = 15_000;
 const removeMs = 45_000;
@@ -77,7 +76,6 @@ export class E2bProvider implements SandboxProvider {
 
   async probe(signal?: AbortSignal): Promise<void> {
     const { apiUrl } = sdkOptions(this.#connection);
-    const { Sandbox: E2bApi } = await import('e2b');
     const page = E2bApi.list({ ...sdkOptions(this.#connection), requestTimeoutMs: probeMs, limit: 1 });
     try {
       await page.nextItems(signal === undefined ? {} : { signal });

@@ -18,7 +18,7 @@ STATUS = struct.Struct(">i")
 NOT_STARTED = -1
 """Status of a command that could not be started; why stands in its stderr."""
 
-PROCESSES = 4096
+PROCESSES = 1024
 """Processes and threads of a user that is not root."""
 
 
