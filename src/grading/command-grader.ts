@@ -138,9 +138,9 @@ async function gradeSandbox(
  * run as another user with a clean environment; the reward is taken by the task's rule.
  *
  * Rejects with GradeError, which keeps the outcomes so far. Class task: `verifier_missing` (exit 126, 127),
- * `verifier_error` (pytest exit 3, 4, 5), `reward_missing`, `reward_invalid`, each only where the same happens in a sandbox
- * that no agent has been in: what the agent broke counts 0; `artifacts_too_large`, `verifier_unsupported`. Class infra: `sandbox_gone`,
- * `prepare_failed`, and the sandbox's own codes. Rejects with the signal's reason when it aborted.
+ * `verifier_error` (pytest exit 3, 4, 5), `reward_missing`, `reward_invalid`, each only where the same happens in a
+ * sandbox that no agent has been in: what the agent broke counts 0; `artifacts_too_large`, `verifier_unsupported`. Class
+ * infra: `sandbox_gone`, `prepare_failed`, and the sandbox's own codes. Rejects with the signal's reason when it aborted.
  *
  * What it cannot keep out: code under test that a verify command loads into its own process runs with the verifier's
  * rights there. A task that must not trust it runs it as a child process from its verify files.

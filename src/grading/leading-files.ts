@@ -1,7 +1,7 @@
 import { parse, stringify, type TomlTable } from 'smol-toml';
 import { plainGitConfig } from './git-config.ts';
 
-/** What could lead a verifier's pytest or git, as it was found: path below the working directory -> bytes; null: too large. */
+/** What could lead a verifier's pytest or git, as it was found: path below the working directory -> bytes; null: too large, or no regular file (a link, a pipe). */
 export type LeadingFiles = ReadonlyMap<string, Uint8Array | null>;
 
 /** What is to become of it before the verifier runs. */
@@ -17,7 +17,7 @@ function kindOf(path: string): Kind {
   if (/(^|\/)pyproject\.toml$/.test(path)) return 'toml';
   if (/(^|\/)(setup\.cfg|tox\.ini)$/.test(path)) return 'ini';
   if (/(^|\/)\.git\/config(\.worktree)?$/.test(path)) return 'git';
-  if (/(^|\/)(pytest\.py|(pytest|_pytest|pluggy)\/__init__\.py)$/.test(path)) return 'module';
+  if (/(^|\/)(pytest\.py|(pytest|_pytest|pluggy)(\/__init__\.py)?)$/.test(path)) return 'module';
   return 'settings';
 }
 

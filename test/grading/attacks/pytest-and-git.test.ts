@@ -44,6 +44,8 @@ describe.skipIf(!haveDocker || !havePytest)('an agent that attacks pytest', () =
       ${write('stolen-1.dist-info/METADATA', 'Metadata-Version: 2.1\nName: stolen\nVersion: 1\n')}`,
     'a pytest of its own': `${write('pytest.py', 'raise SystemExit(0)\n')}; mkdir ~/bin; cp pytest.py ~/bin/pytest
       ${write('sub/pytest/__init__.py', '')}; ${write('pytest/__main__.py', 'raise SystemExit(0)\n')}; : > pytest/__init__.py`,
+    'links to settings': `${write('kept/c.txt', pass)}; ln -s kept/c.txt sub/conftest.py; mkdir -p kept/p
+      ${write('kept/p/__init__.py', 'raise SystemExit(0)\n')}; ln -s kept/p _pytest; ln -s kept/p pluggy`,
     'variables in start-up files':
       'echo "export PYTEST_ADDOPTS=--co PYTEST_PLUGINS=stolen" | tee ~/.bashrc ~/.profile > ~/.bash_profile',
     'start-up code of Python': `${write('sitecustomize.py', 'import os; os._exit(0)\n')}; cp sitecustomize.py usercustomize.py
@@ -130,7 +132,8 @@ describe.skipIf(!haveGit())('an agent that attacks git', () => {
        git config diff.external "$PWD/evil"; git config filter.x.clean "$PWD/evil"; git config filter.x.smudge "$PWD/evil"
        git config alias.st "!$PWD/evil"; git config core.worktree /; git config include.path "$PWD/more"; git config user.name me
        printf '[diff "x"]\\n\\ttextconv = %s/evil\\n' "$PWD" > more
-       echo '* filter=x diff=x' > .gitattributes; echo text > a.txt; rm -f stolen`,
+       echo '* filter=x diff=x' > .gitattributes; echo text > a.txt
+       cp -r .git elsewhere; echo ../elsewhere > .git/commondir; rm -f stolen`,
       {
         commands: [
           'git status --porcelain && git add -A && git diff --cached && git -c user.email=a@b commit -q -m second && git log -p | cat',
