@@ -13,6 +13,9 @@ interface ReapFlags extends Record<string, unknown> {
   readonly json?: boolean;
 }
 
+/** Who removes leftovers, and kept final states where it has any. */
+type Looker = Reaper & Partial<Pick<SandboxProvider, 'listSnapshots' | 'removeSnapshot'>>;
+
 export function reapCommand(): Command {
   return withSettings(new Command('reap'), 'logLevel')
     .description(
@@ -33,7 +36,7 @@ export function reapCommand(): Command {
       ].filter((provider) => provider !== null);
       const skipped: string[] = [];
       try {
-        const usable: (Reaper & Partial<SandboxProvider>)[] = [];
+        const usable: Looker[] = [];
         for (const provider of providers) {
           try {
             await provider.probe();
@@ -68,7 +71,7 @@ export function reapCommand(): Command {
 
 /** Removes kept final states of a pool, or of one run; gives what was removed. */
 async function dropKept(
-  providers: readonly (Reaper & Partial<SandboxProvider>)[],
+  providers: readonly Looker[],
   pool: string,
   run_id: string | undefined,
 ): Promise<string[]> {
