@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { Command } from 'commander';
 import { sandboxProviderOf } from '../../workers/lanes.ts';
 import { regradeLanes, startRegradeWorker } from '../../workers/regrade-worker.ts';
+import { makeRuntimeDirectory } from '../../workers/runtime-directory.ts';
 import type { Settings } from '../config/index.ts';
 import type { ResultSummary } from '../contracts/index.ts';
 import type { Logger } from '../observe/index.ts';
@@ -56,12 +57,15 @@ async function openKeeping(settings: Settings, log: Logger): Promise<Keeping> {
   const providers = new Map<KeepingProvider, SandboxProvider>();
   const kept = new Map<KeepingProvider, ReadonlySet<string>>();
   const skipped: string[] = [];
+  // What sandboxes have on this machine lies where a sweep finds it when this process is killed.
+  const runtime = await makeRuntimeDirectory('regrade', settings.redis.prefix);
   const closeAll = async (): Promise<void> => {
     for (const provider of providers.values()) await provider[Symbol.asyncDispose]();
+    await runtime[Symbol.asyncDispose]();
   };
   for (const name of Object.keys(regradeLanes) as KeepingProvider[]) {
     if (name === 'e2b' && settings.e2b.apiKey === null) continue;
-    const provider = sandboxProviderOf(settings, name, log);
+    const provider = sandboxProviderOf(settings, name, log, runtime.path);
     try {
       await provider.probe();
       const states = (await provider.listSnapshots?.(settings.redis.prefix)) ?? [];
