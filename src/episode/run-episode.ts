@@ -112,7 +112,11 @@ export function createEpisodeProcessor(ports: EpisodePorts): EpisodeProcessor {
         // The session's directory is mounted in the sandbox, so the sandbox goes first.
         const place = placeOf(progress.places);
         if (place !== null) await tearDown(place, log);
-        Object.assign(progress.metrics, progress.places.environment?.metrics);
+        Object.assign(
+          progress.metrics,
+          progress.places.environment?.metrics,
+          progress.places.sandbox?.metrics,
+        );
         await session?.[Symbol.asyncDispose]();
       }
     }
