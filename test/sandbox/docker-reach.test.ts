@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { silentLogger } from '../../src/observe/index.ts';
+import { cliVolumeOf } from '../../src/sandbox/docker/cli-volume.ts';
 import { DockerProvider, type Sandbox } from '../../src/sandbox/index.ts';
 import { until } from '../support/wait.ts';
 import { docker, haveDocker } from './docker-daemon.ts';
@@ -69,11 +70,7 @@ describe.skipIf(!haveDocker)('a Docker sandbox whose daemon is reached over a ne
   afterAll(async () => {
     await sandbox[Symbol.asyncDispose]();
     await provider[Symbol.asyncDispose]();
-    const { Volumes } = await docker.listVolumes({ filters: { label: ['io.rollpool.cli'] } });
-    for (const volume of Volumes) {
-      // Only that of this test: its binary is 60 bytes of its own.
-      if (volume.Name === (await volumeOf(cli))) await docker.getVolume(volume.Name).remove();
-    }
+    await docker.getVolume((await cliVolumeOf(cli)).name).remove();
     await relay[Symbol.asyncDispose]();
     await gateway[Symbol.asyncDispose]();
     await rm(directory, { recursive: true, force: true });
@@ -97,6 +94,31 @@ describe.skipIf(!haveDocker)('a Docker sandbox whose daemon is reached over a ne
     expect(run.stdout).toBe(`the CLI of ${directory}\nclaude\n`);
     const write = await sandbox.exec('touch /opt/rollpool/x', { user: 'root', timeout_ms: 30_000 });
     expect(write.stderr).toContain('Read-only file system');
+  });
+
+  test('has its CLI in one volume, whoever fills it and however often that is begun', async () => {
+    const other = join(directory, 'other');
+    await writeFile(other, `#!/bin/bash\necho "another ${directory}"\n${'#'.repeat(200_000)}`, {
+      mode: 0o755,
+    });
+    const { name } = await cliVolumeOf(other);
+    // As a fill that was killed leaves it: made, and with a part of the binary.
+    await docker.createVolume({ Name: name });
+    await using second = new DockerProvider({ dockerHost: relay.host });
+    const made = await Promise.all(
+      [provider, second, provider].map(async (one) =>
+        one.create(requestOf(gateway.directory, { cli_binary: other })),
+      ),
+    );
+    try {
+      for (const one of made) {
+        const run = await one.exec(['/opt/rollpool/claude'], { user: 'agent', timeout_ms: 30_000 });
+        expect(run.stdout).toBe(`another ${directory}\n`);
+      }
+    } finally {
+      for (const one of made) await one[Symbol.asyncDispose]();
+      await docker.getVolume(name).remove();
+    }
   });
 
   test('keeps its control socket and its relay from the agent', async () => {
@@ -189,12 +211,3 @@ describe.skipIf(!haveDocker)('a Docker daemon that has other files than this mac
     expect(await answer(sandbox)).toBe(greeting);
   });
 });
-
-async function volumeOf(binary: string): Promise<string> {
-  const { createHash } = await import('node:crypto');
-  const { readFile } = await import('node:fs/promises');
-  const sum = createHash('sha256')
-    .update(await readFile(binary))
-    .digest('hex');
-  return `rollpool-cli-${sum.slice(0, 16)}`;
-}

@@ -64,11 +64,7 @@ export class CliVolumes {
   async #provide(binary: string, image: string, request: SandboxRequest): Promise<string> {
     try {
       const { size } = await stat(binary);
-      const hash = createHash('sha256');
-      await pipeline(createReadStream(binary), hash);
-      const sum = hash.digest('hex');
-      const name = `rollpool-cli-${sum.slice(0, 16)}`;
-      const labels = { [cliLabel]: sum };
+      const { name, labels } = await cliVolumeOf(binary);
       await daemonCall('create volume', callMs, () =>
         this.#docker.createVolume({ Name: name, Labels: labels }),
       );
@@ -154,6 +150,14 @@ export class CliVolumes {
       },
     );
   }
+}
+
+/** Name and labels of the volume that has this binary. */
+export async function cliVolumeOf(binary: string): Promise<{ name: string; labels: Record<string, string> }> {
+  const hash = createHash('sha256');
+  await pipeline(createReadStream(binary), hash);
+  const sum = hash.digest('hex');
+  return { name: `rollpool-cli-${sum.slice(0, 16)}`, labels: { [cliLabel]: sum } };
 }
 
 async function putFile(

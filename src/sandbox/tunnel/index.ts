@@ -1,3 +1,3 @@
 export { relaySource } from './relay-source.ts';
 export { openTunnel } from './tunnel.ts';
-export type { Tunnel, TunnelHost, TunnelOptions, TunnelRoute, TunnelStats } from './contract.ts';
+export type { Tunnel, TunnelHost, TunnelOptions, TunnelRoute } from './contract.ts';
