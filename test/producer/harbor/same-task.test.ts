@@ -2,11 +2,12 @@ import { cp, mkdtemp, rm, utimes, writeFile, chmod, rename } from 'node:fs/promi
 import { createHash } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { planProduce, tasksContent } from '../../../producer/index.ts';
 import { contentHash, taskSchema, type FileContent } from '../../../src/contracts/index.ts';
-import { defaultRunId } from '../../../src/cli/tasks-file.ts';
+import { defaultRunId, printFaults } from '../../../src/cli/tasks-file.ts';
 import { goodTask, readAll, writeTask, type Entries } from './task-directory.ts';
 
 let root: string;
@@ -124,4 +125,14 @@ it('a dry run of a folder says what it would add, faults and warnings beside', a
   expect(plan.lanes).toEqual({ 'claude_code-docker': 3 });
   expect(plan.report).toMatchObject({ loaded: 1, refused: 1 });
   expect(plan.report.warnings).toMatchObject([{ task_key: 'task', field: 'environment.skills_dir' }]);
+  const said = new PassThrough();
+  printFaults(plan.report, said);
+  const folder = join(task, '..');
+  expect(String(said.read())).toBe(
+    [
+      `warning: ${folder}/task/task.toml: task 0 (task): environment.skills_dir: the agent is not given these skills`,
+      `${folder}/worse/task.toml: task 1 (worse): environment.gpus: is 1: sandboxes have no GPU`,
+      '1 of 2 tasks left out\n',
+    ].join('\n'),
+  );
 });

@@ -1,5 +1,7 @@
-import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, expect } from 'vitest';
 import { readTasks, type TasksReport } from '../../../producer/index.ts';
 import type { ClaudeCodeTask } from '../../../src/contracts/index.ts';
 
@@ -54,3 +56,42 @@ export function notes(list: TasksReport['faults'], directory: string): string[] 
       `${file.replace(`${directory}/`, '')}${line === null ? '' : `:${line}`}: ${field === '' ? '' : `${field}: `}${reason}`,
   );
 }
+
+/** A scratch directory of a test file, for task directories that are read by themselves. */
+export interface TaskPlace {
+  readonly root: () => string;
+  /** A new task directory in it. */
+  readonly directory: (over?: Entries) => Promise<string>;
+  /** The task of such a directory, with what is said about it. */
+  readonly taskOf: (over: Entries) => Promise<{ readonly task: ClaudeCodeTask; readonly said: string[] }>;
+  /** What is said of one that is refused. */
+  readonly faultsOf: (over: Entries) => Promise<string[]>;
+}
+
+export function taskPlace(): TaskPlace {
+  let root = '';
+  let made = 0;
+  beforeAll(async () => {
+    root = await mkdtemp(join(tmpdir(), `rollpool-${process.pid}-harbor-`));
+  });
+  afterAll(() => rm(root, { recursive: true }));
+  const directory: TaskPlace['directory'] = async (over) => writeTask(join(root, `task-${made++}`), over);
+  return {
+    root: () => root,
+    directory,
+    async taskOf(over) {
+      const path = await directory(over);
+      const { tasks, report } = await readAll(path);
+      expect(notes(report.faults, path)).toEqual([]);
+      return { task: tasks[0]!, said: notes(report.warnings, path) };
+    },
+    async faultsOf(over) {
+      const path = await directory(over);
+      const { report } = await readAll(path);
+      expect(report).toMatchObject({ format: 'Harbor task directories', read: 1, loaded: 0, refused: 1 });
+      return notes(report.faults, path);
+    },
+  };
+}
+
+export const toml = (text: string): Entries => ({ 'task.toml': text });
