@@ -71,6 +71,22 @@ describe.runIf(haveDocker)('sandboxes of E2B', { timeout: 120_000 }, () => {
     expect(sandbox.no_cli?.failure).toMatchObject({ class: 'task', code: 'cli_missing' });
   });
 
+  test('end a bomb of processes at its deadline and with its user, and go on', async () => {
+    await using sandbox = await provider.create(requestOf(gateway.directory, { gateway_dir: null }));
+    const bomb = 'ulimit -u 120; b() { b | b & b; }; b';
+    expect(await sandbox.exec(bomb, { user: 'agent', timeout_ms: 500 })).toMatchObject({ timed_out: true });
+    await sandbox.exec(`(${bomb}) >/dev/null 2>&1 &`, { user: 'agent', timeout_ms: 10_000 });
+    await sandbox.killAgent(30_000);
+    const left = await sandbox.exec(
+      'echo alive; pgrep -u 58201 || cat /proc/[0-9]*/status | grep -c "58201"',
+      {
+        timeout_ms: 10_000,
+      },
+    );
+    expect(left.stdout).toBe('alive\n0\n');
+    expect(await sandbox.state()).toBe('running');
+  });
+
   test('keep an allow list as E2B writes it', async () => {
     await using sandbox = await provider.create(
       requestOf(gateway.directory, {
