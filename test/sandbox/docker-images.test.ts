@@ -55,6 +55,8 @@ describe.runIf(haveDocker)('images', () => {
         () => true,
         () => false,
       );
+  const dangling = async (): Promise<string[]> =>
+    (await docker.listImages({ filters: JSON.stringify({ dangling: ['true'] }) })).map(({ Id }) => Id);
   const provideImage = async (
     provider: DockerProvider,
     image: string,
@@ -252,8 +254,6 @@ describe.runIf(haveDocker)('images', () => {
     ['a word that is none', 'FROM scratch\nFOO x\n', /unknown instruction: FOO/],
     ['a program that is not there', `FROM ${testImage}\nRUN ["/nope"]\n`, /no such file or directory/],
   ])('a Dockerfile with %s is the task’s fault', async (_what, dockerfile, words) => {
-    const dangling = async (): Promise<string[]> =>
-      (await docker.listImages({ filters: JSON.stringify({ dangling: ['true'] }) })).map(({ Id }) => Id);
     const before = await dangling();
     const failure = await provideBuild(open(), buildOf(dockerfile));
     expect(failure).toMatchObject({
@@ -275,16 +275,18 @@ describe.runIf(haveDocker)('images', () => {
   });
 
   test('a build that takes too long is given up, and nothing of it runs on', async () => {
-    const build = buildOf(`FROM ${testImage}\nRUN sleep 3${process.pid}\n`, { seconds: 1 });
+    const build = buildOf(`FROM ${testImage}\nRUN echo one >/a\nRUN sleep 3${process.pid}\n`, { seconds: 3 });
+    const before = await dangling();
     expect(await provideBuild(open(), build)).toMatchObject({
       failure: { class: 'infra', code: 'image_timeout' },
-      message: expect.stringMatching(/^sandbox\.build: .* was not there in 1 s$/),
+      message: expect.stringMatching(/^sandbox\.build: .* was not there in 3 s$/),
     });
     const running = async (): Promise<boolean> =>
       (await docker.listContainers({ all: true })).some(({ Command }) =>
         Command.includes(`sleep 3${process.pid}`),
       );
     await until(async () => !(await running()), 'its container is gone');
+    await until(async () => (await dangling()).every((id) => before.includes(id)), 'its first step is gone');
   });
 
   test('where the disk is nearly full nothing starts, and the error has the numbers', async () => {

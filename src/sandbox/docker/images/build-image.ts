@@ -1,6 +1,6 @@
 import type Docker from 'dockerode';
 import type { ImageBuild } from '../../../contracts/index.ts';
-import { infraFailure, taskFailure } from '../../sandbox-failure.ts';
+import { infraFailure, reasonOf, taskFailure } from '../../sandbox-failure.ts';
 import { statusOf } from '../daemon.ts';
 import { baseImages, buildTag, dockerfileOf, packContext } from './build-context.ts';
 import { DaemonStreamError, readEvents } from './daemon-events.ts';
@@ -14,6 +14,8 @@ export const buildLabel = 'io.rollpool.build';
 const tailLines = 40;
 const tailBytes = 4_000;
 const removeMs = 30_000;
+/** How long the containers of a cancelled build may take to end. */
+const restsMs = 15_000;
 
 export interface BuildOptions {
   /** The line of the Dockerfile that runs, such as `Step 2/5 : RUN make`. */
@@ -71,16 +73,18 @@ class BuildLog {
  * image it starts from and steps from the cache are others'.
  */
 async function removeRests(docker: Docker, made: readonly string[]): Promise<void> {
+  const deadline = Date.now() + restsMs;
   for (const id of made.toReversed()) {
-    const removed = await docker
-      .getImage(id)
-      .remove({ noprune: true, abortSignal: AbortSignal.timeout(removeMs) })
-      .then(
-        () => true,
-        () => false,
-      );
-    // Something else stands on it by now.
-    if (!removed) return;
+    for (;;) {
+      const why = await docker
+        .getImage(id)
+        .remove({ noprune: true, abortSignal: AbortSignal.timeout(removeMs) })
+        .then(() => null, reasonOf);
+      if (why === null) break;
+      // The container of a step that was cancelled ends in a moment; anything else that stands on it by now stays.
+      if (!/container/.test(why) || Date.now() > deadline) return;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
   }
 }
 
@@ -113,8 +117,8 @@ export async function buildImage(docker: Docker, build: ImageBuild, options: Bui
       options.onStep(log.step.slice(0, 200));
     });
   } catch (error) {
-    signal.throwIfAborted();
     await removeRests(docker, log.made);
+    signal.throwIfAborted();
     throw buildFailure(error, name, log);
   }
 }
