@@ -1,5 +1,3 @@
-import { availableParallelism } from 'node:os';
-import PQueue from 'p-queue';
 import {
   EpisodeError,
   resolveLimits,
@@ -16,6 +14,7 @@ import type { EpisodeAttempt, EpisodeProcessor } from '../queue/processor.ts';
 import type { Sandbox, SandboxProvider } from '../sandbox/sandbox.ts';
 import { failureOf, stopReasonOf, tearDown, timed } from './attempt-end.ts';
 import { boot } from './boot.ts';
+import { BootQueue } from './boot-queue.ts';
 import { freshSandboxes } from './fresh-sandboxes.ts';
 import { noUsage, summarise, type PhaseTimes } from './summary.ts';
 
@@ -49,7 +48,7 @@ interface Progress {
  * had ended, its policy and its sampling are taken over.
  */
 export function createRegradeProcessor(ports: RegradePorts): EpisodeProcessor {
-  const boots = new PQueue({ concurrency: ports.boot_concurrency ?? 2 * availableParallelism() });
+  const boots = new BootQueue(ports.boot_concurrency);
   return async (attempt) => {
     const startedAt = Date.now();
     const { job, task } = attempt;
@@ -111,7 +110,7 @@ async function gradeAgain(
   attempt: EpisodeAttempt,
   order: RegradeOrder,
   ports: RegradePorts,
-  boots: PQueue,
+  boots: BootQueue,
   limits: EffectiveLimits,
   progress: Progress,
   log: Logger,
@@ -127,9 +126,9 @@ async function gradeAgain(
   }
   const lane = { provider: ports.provider, cli_binary: null };
   await timed(progress.times, 'boot_s', async () => {
-    progress.sandbox = await boots.add(
+    progress.sandbox = await boots.run(
       () => boot(attempt, lane, limits, ports.pool, null, order.source.snapshot),
-      { signal },
+      signal,
     );
   });
   const { sandbox } = progress;
@@ -139,7 +138,7 @@ async function gradeAgain(
     provider: ports.provider,
     limits,
     pool: ports.pool,
-    queued: (start) => boots.add(start, { signal }),
+    queued: (start) => boots.run(start, signal),
     log,
   });
   await timed(progress.times, 'grade_s', async () => {

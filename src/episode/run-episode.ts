@@ -1,5 +1,3 @@
-import { availableParallelism } from 'node:os';
-import PQueue from 'p-queue';
 import {
   resolveLimits,
   resolveSampling,
@@ -20,6 +18,7 @@ import { buildSequences, buildTrace, encodePayload } from '../trajectory/index.t
 import { runAgent } from './agent-phase.ts';
 import { failureOf, stopReasonOf, tearDown, timed } from './attempt-end.ts';
 import { boot, enterEnvironment, setUp } from './boot.ts';
+import { BootQueue } from './boot-queue.ts';
 import { conversationOf } from './conversation.ts';
 import { idleBeforeTimeout } from './idle-end.ts';
 import { freshSandboxes } from './fresh-sandboxes.ts';
@@ -54,7 +53,7 @@ interface Progress {
  * attempt's signal. When it settles, the session is closed, and the sandbox or the environment is gone.
  */
 export function createEpisodeProcessor(ports: EpisodePorts): EpisodeProcessor {
-  const boots = new PQueue({ concurrency: ports.boot_concurrency ?? 2 * availableParallelism() });
+  const boots = new BootQueue(ports.boot_concurrency);
 
   return async (attempt) => {
     const startedAt = Date.now();
@@ -128,7 +127,7 @@ export function createEpisodeProcessor(ports: EpisodePorts): EpisodeProcessor {
 async function runPhases(
   attempt: EpisodeAttempt,
   ports: EpisodePorts,
-  boots: PQueue,
+  boots: BootQueue,
   session: GatewaySession,
   parts: ReturnType<EpisodePorts['partsFor']>,
   limits: ReturnType<typeof resolveLimits>,
@@ -137,14 +136,13 @@ async function runPhases(
 ): Promise<void> {
   const { task } = attempt;
   await timed(progress.times, 'boot_s', async () => {
-    const place = { signal: attempt.signal };
     // Bringing an image may take as long as it takes its provider; a boot may not.
     if (task.kind === 'claude_code') await parts.provider?.provide?.(task.sandbox, attempt.signal);
     const environment = await enterEnvironment(attempt, parts, limits, ports.pool);
     progress.places = { ...nowhere, environment };
     const booting = (): Promise<Sandbox | null> =>
       boot(attempt, parts, limits, ports.pool, session.socket_dir);
-    const sandbox = await (parts.provider?.remote === true ? booting() : boots.add(booting, place));
+    const sandbox = await (parts.provider?.remote === true ? booting() : boots.run(booting, attempt.signal));
     progress.places = { sandbox, environment };
     if (sandbox?.warm !== undefined) progress.metrics['warm'] = true;
   });
@@ -195,7 +193,7 @@ async function runPhases(
           provider,
           limits,
           pool: ports.pool,
-          queued: (start) => boots.add(start, { signal: attempt.signal }),
+          queued: (start) => boots.run(start, attempt.signal),
           log,
         });
   await timed(progress.times, 'grade_s', async () => {
