@@ -87,6 +87,14 @@ stop_services() {
   fi
 }
 
+# Tests of a daemon behind ssh need a server to speak to; without one they are skipped.
+want_sshd() {
+  [ -x /usr/sbin/sshd ] && command -v ssh-keygen >/dev/null 2>&1 && return
+  can_apt || return 1
+  # The package starts a service of its own where it can; the tests bring their own, on another port.
+  apt_install openssh-server openssh-client
+}
+
 need_python() {
   command -v python3 >/dev/null 2>&1 || die "python3 (3.10 or newer) is needed"
   local stamp=.venv/.rollpool-stamp want

@@ -27,6 +27,19 @@ export interface SpecOptions {
   readonly cliVolume?: string | null;
 }
 
+/** Bytes of /dev/shm, as Docker has it by default. */
+const sharedBytes = 64 * mebibyte;
+/** The least that a file with something in it takes of a file system in memory. */
+const pageBytes = 4096;
+
+/**
+ * A file system in memory outlives who filled it, and so what it takes is bounded: its bytes, and its files, which cost the
+ * container's memory although they are empty. Else an agent could leave no memory to its verifier.
+ */
+function memoryFiles(bytes: number, flags: string): string {
+  return `rw,${flags},nosuid,nodev,mode=1777,size=${bytes},nr_inodes=${Math.ceil(bytes / pageBytes)}`;
+}
+
 /** Deterministic, so that a container whose creation was never answered can be found by its name. */
 function containerName(nonce: string): string {
   return `rollpool-${nonce.replace(/[^a-zA-Z0-9_.-]/g, '_')}`;
@@ -104,9 +117,12 @@ export function containerOptions(
       CapAdd: ['CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'KILL', 'SETGID', 'SETUID'],
       SecurityOpt: ['no-new-privileges'],
       Mounts: mounts,
-      Tmpfs: hasMemoryTmp(spec.workdir)
-        ? { '/tmp': `rw,exec,nosuid,nodev,mode=1777,size=${Math.floor(memory / 2)}` }
-        : {},
+      Tmpfs: {
+        '/dev/shm': memoryFiles(sharedBytes, 'noexec'),
+        ...(hasMemoryTmp(spec.workdir) ? { '/tmp': memoryFiles(Math.floor(memory / 2), 'exec') } : {}),
+      },
+      // Shared memory of System V goes with the last process that has it, and is not left behind.
+      Sysctls: options.host.userNamespace ? {} : { 'kernel.shm_rmid_forced': '1' },
       Ulimits: [
         { Name: 'core', Soft: 0, Hard: 0 },
         // The kernel ends who writes a file that is larger than the whole disk, at once.

@@ -1,6 +1,7 @@
 import Docker from 'dockerode';
 import { EpisodeError } from '../../contracts/index.ts';
 import { infraFailure, reasonOf } from '../sandbox-failure.ts';
+import { SshForward, type SshForwardOptions } from './ssh-forward.ts';
 
 /** An error of the daemon as dockerode throws it; `statusCode` is HTTP's, `code` the socket's. */
 interface DaemonError extends Error {
@@ -8,21 +9,52 @@ interface DaemonError extends Error {
   readonly code?: string;
 }
 
+/** A client of a daemon. */
+export interface DaemonConnection extends AsyncDisposable {
+  readonly docker: Docker;
+  /** Whether the daemon is reached over a network, so that it cannot have this machine's files. */
+  readonly remote: boolean;
+  /** Rejects (infra) with why the way to the daemon is not open; the daemon itself is not asked. */
+  ready(): Promise<void>;
+}
+
 /**
  * A client of the daemon at `host` (unix, tcp, http, https or ssh); null: what DOCKER_HOST says, else the default socket.
- * TLS by DOCKER_TLS_VERIFY and DOCKER_CERT_PATH, and the agent of ssh, are what dockerode finds for DOCKER_HOST.
+ * TLS by DOCKER_TLS_VERIFY and DOCKER_CERT_PATH is what dockerode finds for DOCKER_HOST; ssh is the user's own.
  */
-export function connectDocker(host: string | null): Docker {
-  if (host === null) return new Docker();
-  if (host.startsWith('unix://')) return new Docker({ socketPath: host.slice('unix://'.length) });
-  const { protocol, hostname, port, username } = new URL(host.includes('://') ? host : `tcp://${host}`);
-  const named = protocol === 'https:' || port === '2376' ? 'https' : protocol === 'ssh:' ? 'ssh' : null;
-  return new Docker({
-    host: hostname,
-    ...(port === '' ? {} : { port }),
-    ...(named === null ? {} : { protocol: named }),
-    ...(username === '' ? {} : { username }),
+export function connectDocker(host: string | null, ssh: Omit<SshForwardOptions, 'url'>): DaemonConnection {
+  const plain = (docker: Docker, remote: boolean): DaemonConnection => ({
+    docker,
+    remote,
+    ready: async () => {},
+    [Symbol.asyncDispose]: async () => {},
   });
+  if (host === null) {
+    const docker = new Docker();
+    const { host: found } = docker.modem as { readonly host?: string };
+    return plain(docker, found !== undefined && found !== '');
+  }
+  if (host.startsWith('unix://')) {
+    return plain(new Docker({ socketPath: host.slice('unix://'.length) }), false);
+  }
+  const url = new URL(host.includes('://') ? host : `tcp://${host}`);
+  if (url.protocol === 'ssh:') {
+    const forward = new SshForward({ ...ssh, url });
+    // The types know a path only; dockerode also takes a function that finds it.
+    const socketPath = (() => forward.socketPath()) as unknown as string;
+    return {
+      docker: new Docker({ socketPath }),
+      remote: true,
+      ready: () => forward.ready(),
+      [Symbol.asyncDispose]: () => forward[Symbol.asyncDispose](),
+    };
+  }
+  const docker = new Docker({
+    host: url.hostname,
+    ...(url.port === '' ? {} : { port: url.port }),
+    ...(url.protocol === 'https:' || url.port === '2376' ? { protocol: 'https' as const } : {}),
+  });
+  return plain(docker, true);
 }
 
 export function statusOf(error: unknown): number | undefined {

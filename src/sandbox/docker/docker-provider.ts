@@ -16,7 +16,7 @@ import { ContainerBoot, type BootedContainer } from './container-boot.ts';
 import { CliVolumes } from './cli-volume.ts';
 import { cliMount } from './cli-mount.ts';
 import { checkSpec, containerOptions, gatewayMount } from './container-spec.ts';
-import { connectDocker, daemonCall, statusOf } from './daemon.ts';
+import { connectDocker, daemonCall, statusOf, type DaemonConnection } from './daemon.ts';
 import { mayHaveQuota, refusesQuota } from './disk-limit.ts';
 import { DiskWatermark } from './disk-watermark.ts';
 import { DockerSandbox } from './docker-sandbox.ts';
@@ -36,6 +36,8 @@ export interface DockerProviderOptions {
   readonly defaultImage?: string | null;
   /** Address of the daemon: unix, tcp, http, https or ssh. Default: what DOCKER_HOST says, else the default socket. */
   readonly dockerHost?: string | null;
+  /** Further arguments of the ssh that leads to a daemon at `ssh://...`. Default: none. */
+  readonly sshArguments?: readonly string[];
   /** How sandboxes reach the gateway. Default: `auto`, a mounted socket where that works, else a tunnel. */
   readonly reach?: 'auto' | 'socket' | 'tunnel';
   /** Processes and threads a sandbox may have at once. Default: 512. */
@@ -67,6 +69,7 @@ const mebibyte = 2 ** 20;
 /** Sandboxes as containers of a Docker daemon on this machine. */
 export class DockerProvider implements SandboxProvider {
   readonly name = 'docker';
+  readonly #daemon: DaemonConnection;
   readonly #docker: Docker;
   readonly #image: string;
   readonly #where: string;
@@ -88,7 +91,6 @@ export class DockerProvider implements SandboxProvider {
   constructor(options: DockerProviderOptions = {}) {
     this.#where = options.dockerHost ?? 'DOCKER_HOST or its default socket';
     this.#directory = options.runtimeDirectory ?? null;
-    this.#docker = connectDocker(options.dockerHost ?? null);
     this.#image = options.defaultImage ?? ownImage;
     this.#pidsLimit = options.pidsLimit ?? 512;
     this.#lockDirectory = options.lockDirectory ?? tmpdir();
@@ -96,8 +98,14 @@ export class DockerProvider implements SandboxProvider {
     this.#egress = options.egress ?? {};
     const log = options.log ?? silentLogger;
     this.#log = log;
+    this.#daemon = connectDocker(options.dockerHost ?? null, {
+      directory: this.#directory,
+      ...(options.sshArguments === undefined ? {} : { arguments: options.sshArguments }),
+      log,
+    });
+    this.#docker = this.#daemon.docker;
     this.#boots = new ContainerBoot(this.#docker, log, options.bootsAtOnce);
-    this.#reach = new Reach({ docker: this.#docker, setting: options.reach ?? 'auto', log });
+    this.#reach = new Reach({ remote: this.#daemon.remote, setting: options.reach ?? 'auto', log });
     this.#cliVolumes = new CliVolumes(this.#docker, log);
     this.#space = new DiskWatermark({
       freeMb: options.diskFreeMb ?? 0,
@@ -177,14 +185,18 @@ export class DockerProvider implements SandboxProvider {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#images[Symbol.asyncDispose]();
     await this.#boots[Symbol.asyncDispose]();
+    await this.#daemon[Symbol.asyncDispose]();
   }
 
   /** What the daemon is, or one clear error why sandboxes cannot run on it. Asked once. */
   async #hostFacts(signal?: AbortSignal): Promise<HostFacts> {
-    this.#host ??= lookAtHost(this.#docker, this.#where, signal).catch((error: unknown) => {
-      this.#host = undefined;
-      throw error;
-    });
+    this.#host ??= this.#daemon
+      .ready()
+      .then(() => lookAtHost(this.#docker, this.#where, signal))
+      .catch((error: unknown) => {
+        this.#host = undefined;
+        throw error;
+      });
     return this.#host;
   }
 

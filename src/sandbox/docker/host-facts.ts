@@ -14,6 +14,8 @@ export interface HostFacts {
   readonly dataDirectory: string | null;
   /** Whether its containers run in a virtual machine that does not share this machine's sockets. */
   readonly virtualMachine: boolean;
+  /** Whether its root is another user of the machine: kernels before 5.19 then let no container set its own parameters. */
+  readonly userNamespace: boolean;
   /** How it keeps the layers of containers. */
   readonly storage: { readonly driver: string; readonly fileSystem: string };
 }
@@ -26,6 +28,7 @@ interface DaemonInfo {
   /** The hostname of the daemon's machine. */
   readonly Name?: string;
   readonly DockerRootDir?: string;
+  readonly SecurityOptions?: readonly string[];
   readonly Driver?: string;
   readonly DriverStatus?: readonly (readonly [string, string])[];
 }
@@ -59,6 +62,7 @@ export async function lookAtHost(docker: Docker, where: string, signal?: AbortSi
     cpus: info.NCPU ?? 1,
     daemonId: info.ID ?? where,
     virtualMachine: process.platform !== 'linux' || info.OperatingSystem?.includes('Docker Desktop') === true,
+    userNamespace: (info.SecurityOptions ?? []).some((option) => /^name=(rootless|userns)\b/.test(option)),
     // A socket may lead anywhere, and a worker in a container has a hostname of its own.
     storage: {
       driver: info.Driver ?? '',

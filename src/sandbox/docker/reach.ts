@@ -1,6 +1,5 @@
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type Docker from 'dockerode';
 import { EpisodeError } from '../../contracts/index.ts';
 import type { Logger } from '../../observe/index.ts';
 import { infraFailure, reasonOf } from '../sandbox-failure.ts';
@@ -10,7 +9,8 @@ import type { HostFacts } from './host-facts.ts';
 export type Way = 'socket' | 'tunnel';
 
 export interface ReachOptions {
-  readonly docker: Docker;
+  /** Whether the daemon is reached over a network. */
+  readonly remote: boolean;
   /** `auto`: the socket where it works, else the tunnel. */
   readonly setting: 'auto' | Way;
   readonly log: Logger;
@@ -26,9 +26,9 @@ export class Reach {
 
   constructor(options: ReachOptions) {
     this.#options = options;
-    const { setting, docker } = options;
+    const { setting, remote } = options;
     if (setting !== 'auto') this.#settled = setting;
-    else this.#settled = isRemote(docker) ? 'tunnel' : null;
+    else this.#settled = remote ? 'tunnel' : null;
   }
 
   /** Whether it is still open which way works. */
@@ -70,10 +70,4 @@ export class Reach {
     );
     return true;
   }
-}
-
-/** Whether the daemon is reached over a network: tcp, http, https or ssh. */
-function isRemote(docker: Docker): boolean {
-  const { host } = docker.modem as { readonly host?: string };
-  return host !== undefined && host !== '';
 }
