@@ -1,13 +1,12 @@
 import { EpisodeError, type ClaudeCodeTask, type VerifyOutcome } from '../contracts/index.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { CleanRuns } from './clean-run.ts';
-import { endSandbox, makeFresh, moveToFresh, sparedPaths, type Moved } from './fresh.ts';
+import { endSandbox, makeFresh, moveToFresh, settleLeading, type Moved } from './fresh.ts';
 import { GradeError } from './grade-error.ts';
 import type { Grade, GradeContext, Grader } from './grader.ts';
-import { restoreLeadingFiles } from './leading-files.ts';
 import { lookForLeadingFiles } from './look.ts';
 import { computeReward, parseRewardRule, passed, type RewardResult } from './reward.ts';
-import { nothingRestored, runVerifier, type Verified } from './run-verifier.ts';
+import { runVerifier, type Verified } from './run-verifier.ts';
 import { suspiciousTraces, testFiles } from './traces.ts';
 
 const killAgentMs = 30_000;
@@ -15,10 +14,9 @@ const killAgentMs = 30_000;
 /** The agent's own sandbox as the one to verify in: what leads the verifier there is to be as it was before the agent. */
 async function stayInPlace(context: GradeContext, task: ClaudeCodeTask, sandbox: Sandbox): Promise<Moved> {
   const { before, signal } = context;
-  const place = { sandbox, restored: nothingRestored, metrics: {}, tooLarge: false };
-  if (before === undefined || before === null) return place;
-  const now = await lookForLeadingFiles(sandbox, task.verify, signal);
-  return now === null ? place : { ...place, restored: restoreLeadingFiles(before, now, sparedPaths(task)) };
+  const known = before ?? null;
+  const now = known === null ? null : await lookForLeadingFiles(sandbox, task.verify, signal);
+  return { sandbox, metrics: {}, ...settleLeading(task, known, now) };
 }
 
 /** The result where the agent is to blame for whatever of the verifier did not work. Throws GradeError where it is not. */
@@ -92,8 +90,8 @@ async function gradeSandbox(
   await agents.killAgent(killAgentMs);
   signal.throwIfAborted();
   const place = await (verify.sandbox === 'fresh' ? moveToFresh : stayInPlace)(context, task, agents);
-  if (place.tooLarge) {
-    return nothingFor(task, { ...place.metrics, artifacts_too_large: true }, outcomes);
+  if (place.spoiled !== null) {
+    return nothingFor(task, { ...place.metrics, [place.spoiled]: true }, outcomes);
   }
   const { sandbox, restored } = place;
   const verified = await runVerifier(

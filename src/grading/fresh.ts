@@ -2,7 +2,7 @@ import { EpisodeError, type ClaudeCodeTask } from '../contracts/index.ts';
 import type { CollectBounds, CollectedFile, Sandbox } from '../sandbox/sandbox.ts';
 import { GradeError } from './grade-error.ts';
 import type { GradeContext } from './grader.ts';
-import { restoreLeadingFiles, type Restored } from './leading-files.ts';
+import { restoreLeadingFiles, type LeadingFiles, type Restored } from './leading-files.ts';
 import { lookForLeadingFiles } from './look.ts';
 import { nothingRestored } from './run-verifier.ts';
 import { withTimeLimit } from './time-limit.ts';
@@ -63,8 +63,22 @@ export interface Moved {
   readonly sandbox: Sandbox;
   readonly restored: Restored;
   readonly metrics: Readonly<Record<string, number | boolean>>;
-  /** The agent left more than may be taken over. */
-  readonly tooLarge: boolean;
+  /** Why no verifier is run: what the agent left is more than can be taken over, or than can be looked through. */
+  readonly spoiled: 'artifacts_too_large' | 'settings_unreadable' | null;
+}
+
+/**
+ * What is to be done about what leads the verifier. Where that could be looked at before the agent and cannot now, the agent
+ * made more of it than anybody reads, and nothing that it wants read that way counts.
+ */
+export function settleLeading(
+  task: ClaudeCodeTask,
+  before: LeadingFiles | null,
+  now: LeadingFiles | null,
+): Pick<Moved, 'restored' | 'spoiled'> {
+  if (before === null) return { restored: nothingRestored, spoiled: null };
+  if (now === null) return { restored: nothingRestored, spoiled: 'settings_unreadable' };
+  return { restored: restoreLeadingFiles(before, now, sparedPaths(task)), spoiled: null };
 }
 
 /**
@@ -85,7 +99,7 @@ export async function moveToFresh(
   const metrics = { fresh_sandbox: true };
   if (files instanceof EpisodeError) {
     if ((await collect(fresh, artifacts)) instanceof EpisodeError) throw new GradeError(files.failure);
-    return { sandbox: fresh, restored: nothingRestored, metrics, tooLarge: true };
+    return { sandbox: fresh, restored: nothingRestored, metrics, spoiled: 'artifacts_too_large' };
   }
   const before = await lookForLeadingFiles(fresh, verify, context.signal);
   const plain = uploadable(files, false);
@@ -93,14 +107,13 @@ export async function moveToFresh(
   if (Object.keys(plain).length > 0) await fresh.upload(plain);
   if (Object.keys(programs).length > 0) await fresh.upload(programs, { mode: 0o755 });
   const now = before === null ? null : await lookForLeadingFiles(fresh, verify, context.signal);
-  const restored =
-    before === null || now === null ? nothingRestored : restoreLeadingFiles(before, now, sparedPaths(task));
+  const settled = settleLeading(task, before, now);
   const taken = Object.keys(plain).length + Object.keys(programs).length;
-  return { sandbox: fresh, restored, metrics: { ...metrics, artifact_files: taken }, tooLarge: false };
+  return { sandbox: fresh, ...settled, metrics: { ...metrics, artifact_files: taken } };
 }
 
 /** Files that may lead the verifier whoever wrote them: what it brings itself, and what the task names as the agent's. */
-export function sparedPaths({ verify }: ClaudeCodeTask): ReadonlySet<string> {
+function sparedPaths({ verify }: ClaudeCodeTask): ReadonlySet<string> {
   return new Set([
     ...(verify.dir === undefined ? Object.keys(verify.files) : []),
     ...(verify.artifacts ?? []),

@@ -97,6 +97,10 @@ function same(a: Uint8Array | null | undefined, b: Uint8Array | null | undefined
   return Buffer.compare(a, b) === 0;
 }
 
+function isPlain(path: string): boolean {
+  return !/[\x00-\x1f\x7f]/.test(path);
+}
+
 /**
  * What to change so that only what was there before the agent leads the verifier: settings of pytest, its plugins and
  * stand-ins for it that are new go, changed and removed ones come back; of a file with other uses (pyproject.toml,
@@ -116,11 +120,18 @@ export function restoreLeadingFiles(
     // What was too large to be read before is not known, and left alone.
     if (original === null) continue;
     const wanted = settled(path, bytes, original);
-    if (wanted === null) remove.push(whole(path));
+    // No sandbox takes a file by such a name, and no task has one: what cannot be set right goes.
+    if (wanted === null || (!same(wanted, bytes) && !isPlain(path))) remove.push(whole(path));
     else if (!same(wanted, bytes)) write[path] = wanted;
   }
   for (const [path, bytes] of before) {
-    if (!now.has(path) && !spared.has(path) && bytes !== null && kindOf(path) === 'settings') {
+    if (
+      !now.has(path) &&
+      !spared.has(path) &&
+      bytes !== null &&
+      kindOf(path) === 'settings' &&
+      isPlain(path)
+    ) {
       write[path] = bytes;
     }
   }
