@@ -135,4 +135,27 @@ describe.runIf(haveDocker)('episodes on E2B', { timeout: 240_000 }, () => {
     expect(result!.sandbox!.id).not.toBe(sandbox!.id);
     expect(double.sandboxes()).toEqual([]);
   });
+
+  test('leave states that are graded again, also when the first verifier was wrong', async () => {
+    await using stage = await openStage({ ...base(), ROLLPOOL_KEEP_SANDBOXES: '5' });
+    const wrong = { verify: { commands: ['test "$(cat answer.txt)" = 43'] } };
+    const tasks = await stage.file('tasks.json', [smallTask('kept', wrong)]);
+    const first = await run(stage, tasks, '--run-id', 'old').ended;
+    expect(first.code, first.stderr).toBe(0);
+    const [before] = await readResults(join(stage.directory, 'out'));
+    expect(before).toMatchObject({ reward: 0, sandbox: { provider: 'e2b' } });
+    const calls = gate.seen();
+    const better = await stage.file('better.json', [smallTask('kept')]);
+    const again = join(stage.directory, 'again');
+    const regraded = await stage.run(['regrade', 'old', better, '--out', again]);
+    expect(regraded.code, regraded.stderr).toBe(0);
+    expect(await readResults(again)).toMatchObject([
+      { reward: 1, regrade_of: { episode_id: before?.episode_id, provider: 'e2b', reward: 0 } },
+    ]);
+    expect(gate.seen()).toBe(calls);
+    expect(double.sandboxes()).toEqual([]);
+    const dropped = await stage.run(['reap', '--kept', '--json']);
+    expect(dropped.code, dropped.stderr).toBe(0);
+    expect(double.snapshots()).toEqual([]);
+  });
 });
