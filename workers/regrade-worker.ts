@@ -15,6 +15,7 @@ import {
 } from '../src/queue/index.ts';
 import { startControlListener } from '../src/queue/control/index.ts';
 import type { SandboxProvider } from '../src/sandbox/sandbox.ts';
+import { openedParts } from './opened-parts.ts';
 import { makeRuntimeDirectory } from './runtime-directory.ts';
 
 /** The lane on which kept states of a provider are graded again. */
@@ -43,14 +44,9 @@ export async function startRegradeWorker(
 ): Promise<{ close(how?: CloseOptions): Promise<void> } & AsyncDisposable> {
   const { settings, log } = options;
   const id = newWorkerId();
-  const opened: AsyncDisposable[] = [];
-  const keep = <T extends AsyncDisposable>(part: T): T => {
-    opened.push(part);
-    return part;
-  };
-  const closeParts = async (): Promise<void> => {
-    for (const part of opened.splice(0).reverse()) await part[Symbol.asyncDispose]();
-  };
+  const opened = openedParts();
+  const { keep } = opened;
+  const closeParts = (): Promise<void> => Promise.resolve(opened[Symbol.asyncDispose]());
   try {
     const control = keep(await startControlListener(options.queue));
     // Whoever sweeps this machine sees by it that this process lives, and when it died.

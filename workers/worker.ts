@@ -23,6 +23,7 @@ import {
 } from '../src/queue/index.ts';
 import { createCreationGate, createPlaceLimit, startControlListener } from '../src/queue/control/index.ts';
 import { concurrencyOf, partsOf, probeLanes } from './lanes.ts';
+import { openedParts } from './opened-parts.ts';
 import { admission, downLine, probePolicies } from './probe-policies.ts';
 import { startReaper } from './reaper.ts';
 import { makeRuntimeDirectory } from './runtime-directory.ts';
@@ -55,14 +56,9 @@ export interface RunningWorker extends AsyncDisposable {
 export async function startWorker(options: WorkerOptions): Promise<RunningWorker> {
   const { settings, log } = options;
   const id = newWorkerId();
-  const opened: AsyncDisposable[] = [];
-  const keep = <T extends AsyncDisposable>(part: T): T => {
-    opened.push(part);
-    return part;
-  };
-  const closeParts = async (): Promise<void> => {
-    for (const part of opened.splice(0).reverse()) await part[Symbol.asyncDispose]();
-  };
+  const opened = openedParts();
+  const { keep } = opened;
+  const closeParts = (): Promise<void> => Promise.resolve(opened[Symbol.asyncDispose]());
 
   try {
     const control = keep(await startControlListener(options.queue));

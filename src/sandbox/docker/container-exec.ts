@@ -4,7 +4,8 @@ import type { Duplex } from 'node:stream';
 import type Docker from 'dockerode';
 import type { SandboxUser } from '../sandbox.ts';
 import { daemonCall } from './daemon.ts';
-import { demultiplex, type Sink } from './demultiplex.ts';
+import type { Sink } from '../paced-sink.ts';
+import { demultiplex } from './demultiplex.ts';
 import { homes, uids } from './users.ts';
 
 const killScript = readFileSync(new URL('./kill-exec.sh', import.meta.url), 'utf8');

@@ -1,7 +1,5 @@
 import type { Readable } from 'node:stream';
-
-/** Takes a chunk; a promise holds the stream back until it resolves. */
-export type Sink = (chunk: Buffer) => void | Promise<void>;
+import type { Sink } from '../paced-sink.ts';
 
 /**
  * Splits Docker's one stream into stdout and stderr: frames of [stream, 0, 0, 0, length (4 bytes, big endian)] and the

@@ -5,6 +5,7 @@ import { runBounded } from '../bounded-command.ts';
 import { collectFiles } from '../collect-files.ts';
 import { OutputTail } from '../output-tail.ts';
 import { proxyEnvironment, type SandboxEgress } from '../egress/index.ts';
+import type { Sink } from '../paced-sink.ts';
 import { infraFailure, reasonOf } from '../sandbox-failure.ts';
 import type {
   CollectBounds,
@@ -24,7 +25,6 @@ import { ContainerFiles } from './container-files.ts';
 import { gatewaySocket } from './container-spec.ts';
 import type { ControlChannel } from './control-channel.ts';
 import { daemonCall, removeContainer } from './daemon.ts';
-import type { Sink } from './demultiplex.ts';
 import { writtenBytes } from './disk-limit.ts';
 import { DiskWatch } from './disk-watch.ts';
 import { killUser } from './kill-user.ts';

@@ -1,24 +1,8 @@
 import { PassThrough, Writable } from 'node:stream';
 import { killOnAbort } from '../bounded-command.ts';
+import { pacedSink } from '../paced-sink.ts';
 import type { SandboxProcess } from '../sandbox.ts';
 import type { ExecStart, RunningExec } from './container-exec.ts';
-import type { Sink } from './demultiplex.ts';
-
-/** Takes what a stream can hold and waits for its reader then. A stream that was closed takes everything. */
-function pacedSink(stream: PassThrough): Sink {
-  return (chunk) => {
-    if (stream.destroyed || stream.write(chunk)) return;
-    return new Promise<void>((resolve) => {
-      const done = (): void => {
-        stream.off('drain', done);
-        stream.off('close', done);
-        resolve();
-      };
-      stream.on('drain', done);
-      stream.on('close', done);
-    });
-  };
-}
 
 export interface SpawnedParts {
   start(sinks: ExecStart['sinks']): Promise<RunningExec>;

@@ -1,11 +1,12 @@
 import { PassThrough, Readable } from 'node:stream';
 import { killOnAbort, runBounded } from '../bounded-command.ts';
 import { tailText } from '../output-tail.ts';
+import { pacedSink } from '../paced-sink.ts';
 import { infraFailure } from '../sandbox-failure.ts';
 import type { ExecOptions, ExecResult, SandboxProcess, SandboxUser, SpawnOptions } from '../sandbox.ts';
 import { accounts } from './accounts.ts';
 import type { Channel } from './channel.ts';
-import { startRemote, type RemoteCommand, type RemoteExit, type Sink } from './remote-command.ts';
+import { startRemote, type RemoteCommand, type RemoteExit } from './remote-command.ts';
 
 const defaultOutputBytes = 64 * 1024;
 /** How long killing a command's tree may take before all of its user's processes are killed. */
@@ -13,22 +14,6 @@ const killTreeMs = 10_000;
 const killUserMs = 15_000;
 
 type Command = string | readonly string[];
-
-/** Takes what a stream can hold and waits for its reader then. A stream that was closed takes everything. */
-function paced(stream: PassThrough): Sink {
-  return (chunk) => {
-    if (stream.destroyed || stream.write(chunk)) return;
-    return new Promise<void>((resolve) => {
-      const done = (): void => {
-        stream.off('drain', done);
-        stream.off('close', done);
-        resolve();
-      };
-      stream.on('drain', done);
-      stream.on('close', done);
-    });
-  };
-}
 
 async function within(ms: number, promise: Promise<unknown>): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
@@ -99,7 +84,7 @@ export class Inside {
       user,
       path: this.path,
       tail: null,
-      sinks: { out: paced(stdout), err: paced(stderr) },
+      sinks: { out: pacedSink(stdout), err: pacedSink(stderr) },
     });
     let ended = false;
     const exited = running.exited.then((exit: RemoteExit) => {

@@ -1,10 +1,8 @@
 import { Writable } from 'node:stream';
+import type { Sink } from '../paced-sink.ts';
 import type { SandboxUser } from '../sandbox.ts';
 import { accounts } from './accounts.ts';
 import type { Channel } from './channel.ts';
-
-/** Takes a chunk; a promise holds its stream back until it resolves. */
-export type Sink = (chunk: Buffer) => void | Promise<void>;
 
 export interface RemoteStart {
   /** A command, run by bash; or a verb of inside/verbs.py. */
