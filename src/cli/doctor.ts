@@ -165,13 +165,16 @@ async function cli(settings: Settings): Promise<Finding[]> {
   ];
 }
 
+/** A function of its own: beside `await using` the compiler leaves the ending of an imported file as it is, which dist has not. */
+const loadTemplates = () => import('../sandbox/e2b/build-template.ts');
+
 async function e2b(settings: Settings): Promise<Finding[]> {
   const { apiKey, apiUrl, sandboxUrl, domain, template: named } = settings.e2b;
   if (apiKey === null) return [];
   await using provider = sandboxProviderOf(settings, 'e2b', createLogger({ level: 'silent' }));
   await provider.probe();
   const template = named ?? defaultE2bTemplate;
-  const { templateExists } = await import('../sandbox/e2b/build-template.ts');
+  const { templateExists } = await loadTemplates();
   const there = await templateExists({ apiKey, apiUrl, sandboxUrl, domain }, template);
   return [
     { what: 'e2b', verdict: 'ok', says: `${apiUrl ?? "the vendor's service"} takes the key` },

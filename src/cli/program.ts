@@ -58,7 +58,9 @@ function createProgram(): Command {
     templateCommand(),
     doctorCommand(),
   ]) {
-    program.addCommand(complainAs(command, `rollpool ${command.name()} --help`));
+    const help = `rollpool ${command.name()}`;
+    for (const part of command.commands) complainAs(part, `${help} ${part.name()} --help`);
+    program.addCommand(complainAs(command, `${help} --help`));
   }
   return program;
 }

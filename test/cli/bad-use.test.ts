@@ -57,6 +57,10 @@ describe('a command line', () => {
       ["unknown option '--nope'", 'rollpool run --help'],
     ],
     [
+      ['template', 'build', '--cpus', '0'],
+      ["'--cpus <n>' argument '0'", 'rollpool template build --help'],
+    ],
+    [
       ['run', 'x.json', '--sampels', '2'],
       ['--sampels', 'Did you mean --samples?'],
     ],
@@ -72,7 +76,7 @@ describe('a command line', () => {
     ],
     [
       ['run', 'x.json', '--sandbox', 'vm'],
-      ['--sandbox', 'docker, local'],
+      ['--sandbox', 'docker, e2b, local'],
     ],
     [
       ['enqueue', 'x.json', '--run-id', 'a b'],
