@@ -8,16 +8,18 @@ cd -P -- "$1" || exit 1
 shift
 max_bytes=65536
 max_files=400
+# No path with more parts can be opened.
+deepest=2000
 
 find_pytest() {
-  find . -xdev \( -name .git -o -name node_modules -o -name site-packages -o -name dist-packages \) -prune -o ! -type d \( \
+  find . -xdev -maxdepth "$deepest" \( -name .git -o -name node_modules -o -name site-packages -o -name dist-packages \) -prune -o ! -type d \( \
     -name conftest.py -o -name pytest.ini -o -name .pytest.ini -o -name pytest.toml -o -name .pytest.toml \
     -o -name pyproject.toml -o -name setup.cfg -o -name tox.ini -o -name pytest.py \
     -o -path '*/pytest/__init__.py' -o -path '*/_pytest/__init__.py' -o -path '*/pluggy/__init__.py' \
     -o -type l \( -name pytest -o -name _pytest -o -name pluggy \) \
     \) -printf '%d %p\0'
   # Whatever is installed and may offer itself to pytest, wherever an environment is.
-  find . -xdev \( -name .git -o -name node_modules \) -prune -o ! -type d \( \
+  find . -xdev -maxdepth "$deepest" \( -name .git -o -name node_modules \) -prune -o ! -type d \( \
     -path '*.dist-info/entry_points.txt' -o -path '*.egg-info/entry_points.txt' -o -name '*.dist-info' \
     -o -name '*.egg-info' \) -printf '%d %p\0'
 }
@@ -41,5 +43,9 @@ while IFS= read -r -d '' found; do
     printf -- -
   fi
   printf '\0'
-done < <(for kind in "$@"; do "find_$kind"; done | sort -z -n)
-exit 0
+done < <(
+  set -o pipefail
+  for kind in "$@"; do "find_$kind"; done | sort -z -n
+)
+# An order that failed, for want of room or memory, would look like a tree with nothing in it.
+wait "$!"

@@ -5,8 +5,9 @@ import { infraFailure, taskFailure } from './sandbox-failure.ts';
 import type { CollectBounds, CollectedFile, Sandbox } from './sandbox.ts';
 
 /**
- * Prints the regular files below the working directory's paths: size, then path relative to it, NUL-terminated. A path that
- * leads through a link is left out, and `find` follows none. Standard input: NUL-terminated paths.
+ * Prints the regular files below the working directory's paths: size, then path relative to it, NUL-terminated, and no
+ * more than a number of bytes. A path that leads through a link is left out, and `find` follows none. Standard input:
+ * NUL-terminated paths. Arguments: the working directory, the number.
  */
 const listScript = `
 cd -P -- "$1" || exit 1
@@ -21,8 +22,16 @@ while IFS= read -r -d '' path; do
   done
   [ -e "$at" ] || continue
   find "$at" -xdev -type f -printf '%s %p\\0'
-done
+done | head -c "$2"
 `;
+
+/** The kernel opens no longer path. */
+const maxPathBytes = 4_000;
+
+/** Whether `tar` finds a file again by what was read of its name: not where that is no UTF-8, or longer than any path. */
+function canBeNamed(path: string): boolean {
+  return !path.includes('\ufffd') && Buffer.byteLength(path) < maxPathBytes;
+}
 
 interface Listed {
   readonly size: number;
@@ -30,13 +39,14 @@ interface Listed {
 }
 
 async function list(sandbox: Sandbox, paths: readonly string[], bounds: CollectBounds): Promise<Listed[]> {
+  const listBytes = 512 * bounds.max_files;
   const found = await sandbox.exec(
-    ['bash', '--noprofile', '--norc', '-c', listScript, 'bash', sandbox.workdir],
+    ['bash', '--noprofile', '--norc', '-c', listScript, 'bash', sandbox.workdir, String(listBytes + 1)],
     {
       cwd: '/',
       stdin: paths.map((path) => `${posix.normalize(path)}\0`).join(''),
       timeout_ms: bounds.timeout_ms,
-      max_output_bytes: 512 * bounds.max_files,
+      max_output_bytes: listBytes,
     },
   );
   if (found.exit_code !== 0) {
@@ -53,7 +63,7 @@ async function list(sandbox: Sandbox, paths: readonly string[], bounds: CollectB
   for (const item of items) {
     const at = item.indexOf(' ');
     const path = posix.normalize(item.slice(at + 1));
-    files.set(path, { size: Number(item.slice(0, at)), path });
+    if (canBeNamed(path)) files.set(path, { size: Number(item.slice(0, at)), path });
   }
   return [...files.values()];
 }

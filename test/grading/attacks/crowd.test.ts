@@ -44,6 +44,37 @@ describe.skipIf(!haveDocker)('an agent that makes putting settings back hard', (
   });
 });
 
+/** Directories below each other, each with a file of this name. */
+const nested = (name: string, levels: number): string => `python3 - <<'PY'
+import os
+for _ in range(${levels}):
+    os.close(os.open('${name}', os.O_CREAT | os.O_WRONLY)); os.mkdir('d'); os.chdir('d')
+PY`;
+
+describe.skipIf(!haveDocker)('an agent whose files are hard to take over', () => {
+  it.each([
+    ['names that are no text', `touch out/$'\\xff'`, { reward: 1, metrics: { artifact_files: 1 } }],
+    [
+      'paths that nobody can open',
+      `cd out; name=$(printf 'n%.0s' {1..200}); for i in {1..25}; do mkdir $name; cd $name; done; touch x`,
+      { reward: 1, metrics: { artifact_files: 1 } },
+    ],
+    [
+      'a tree whose names alone are hundreds of megabytes',
+      `cd out; ${nested('f', 8_000)}`,
+      { reward: 0, metrics: { artifacts_too_large: true } },
+    ],
+  ])('is graded all the same: %s', async (_what, agent, expected) => {
+    await using arena = await openArena('docker');
+    const graded = await arena.attack(`mkdir out; echo ok > out/ok; ${agent}`, {
+      commands: ['grep -q ok out/ok'],
+      sandbox: 'fresh',
+      artifacts: ['out'],
+    });
+    expect(graded).toMatchObject(expected);
+  });
+});
+
 describe.skipIf(!haveDocker)('an agent that is gone', () => {
   it('leaves its verifier memory, whatever it kept in shared memory and empty files', async () => {
     await using opened = await openSandbox('docker', { memoryMb: 256 });
