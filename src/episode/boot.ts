@@ -98,6 +98,8 @@ export async function boot(
     snapshot,
     boot_seconds: limits.boot_seconds,
     wait_seconds: limits.hold_seconds,
+    // A kept state is graded and nothing acts in it.
+    ahead: snapshot === null ? (parts.agent?.ahead?.(task, limits) ?? null) : null,
   };
   // Waiting for a free place is no boot: how long both take is such a provider's to keep.
   if (provider.remote === true) return provider.create({ ...request, signal: attempt.signal });

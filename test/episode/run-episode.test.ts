@@ -21,7 +21,8 @@ import type { Grader } from '../../src/grading/index.ts';
 import { silentLogger } from '../../src/observe/index.ts';
 import { parseScripts, startScriptedPolicy, type ScriptedPolicy } from '../../src/policy/index.ts';
 import { AbortCause, type EpisodeAttempt } from '../../src/queue/processor.ts';
-import { createSandboxProvider } from '../../src/sandbox/index.ts';
+import { createSandboxProvider, createSandboxShelf, createWarmPool } from '../../src/sandbox/index.ts';
+import type { Ahead } from '../../src/sandbox/sandbox.ts';
 import { decodePayload, decodeTrace } from '../../src/trajectory/index.ts';
 import { haveDocker } from '../sandbox/docker-daemon.ts';
 
@@ -241,6 +242,40 @@ describe('an episode', () => {
       metrics: { disk_full: true },
     });
   });
+
+  it.runIf(haveDocker)(
+    'finds in a sandbox made ahead what its agent wanted to run there already',
+    async () => {
+      await using provider = createSandboxProvider('docker', { runtimeDirectory: directory });
+      await using shelf = createSandboxShelf({ capacity: 1, fillAfter: 1 });
+      const pool = createWarmPool(provider, { shelf });
+      const started: string[] = [];
+      const found: unknown[] = [];
+      const agent = {
+        ...createInProcessAgent(async (context) => {
+          found.push(context.sandbox?.warm?.ahead);
+          return converse(1)(context);
+        }),
+        ahead: (): Ahead => ({
+          key: 'k',
+          start: async ({ id }) => {
+            started.push(id);
+            return { alive: () => true, [Symbol.asyncDispose]: async () => {} };
+          },
+        }),
+      };
+      const act = processor(converse(1), {
+        partsFor: () => ({ provider: pool, agent, grader: grader(1), cli_binary: null }),
+      });
+      const first = await act(attempt({ lane: 'claude_code-docker' }));
+      expect(first.summary.failure).toBeNull();
+      await shelf.settled();
+      expect(started).toHaveLength(1);
+      const { summary } = await act(attempt({ lane: 'claude_code-docker' }));
+      expect(summary).toMatchObject({ metrics: { warm: true }, sandbox: { id: started[0] } });
+      expect(found).toEqual([undefined, expect.objectContaining({ alive: expect.any(Function) })]);
+    },
+  );
 
   it('is a retryable infra failure without a reward when an error of ours ends it', async () => {
     const { summary, payload } = await processor(async (context) => {
