@@ -9,6 +9,8 @@ interface DaemonError extends Error {
   readonly code?: string;
 }
 
+const maxReason = 2_000;
+
 /** A client of a daemon. */
 export interface DaemonConnection extends AsyncDisposable {
   readonly docker: Docker;
@@ -75,7 +77,8 @@ function isUnreachable(error: unknown): boolean {
 /** Maps what dockerode threw to an infra failure that says in one line what was being done and why it failed. */
 function daemonFailure(doing: string, error: unknown): EpisodeError {
   if (error instanceof EpisodeError) return error;
-  const why = reasonOf(error);
+  // It may hold a path of an agent's making.
+  const why = reasonOf(error).slice(0, maxReason);
   if (isUnreachable(error)) {
     return infraFailure('docker_unreachable', `the Docker daemon does not answer (${doing}): ${why}`, {
       cause: error,

@@ -1,6 +1,7 @@
 import type Docker from 'dockerode';
 import { crashPoint } from '../../observe/index.ts';
-import { reapVerdict, type ReapFilter, type ReapReport } from '../../contracts/index.ts';
+import { EpisodeError, reapVerdict, type ReapFilter, type ReapReport } from '../../contracts/index.ts';
+import { reasonOf } from '../sandbox-failure.ts';
 import { leftoverOf, sandboxLabel } from '../leftovers.ts';
 import { daemonCall, removeContainer } from './daemon.ts';
 import { reapVolumes } from './reap-volumes.ts';
@@ -22,7 +23,14 @@ export async function reapContainers(docker: Docker, filter: ReapFilter): Promis
     if (verdict === 'not_asked') continue;
     if (verdict.remove) {
       crashPoint('sandbox.delete:before');
-      await removeContainer(docker, container.Id, callMs);
+      try {
+        await removeContainer(docker, container.Id, callMs);
+      } catch (error) {
+        if (error instanceof EpisodeError && error.failure.code === 'docker_unreachable') throw error;
+        // What an agent made hard to remove must not keep the others.
+        kept.push({ id: container.Id, why: reasonOf(error).slice(0, 300) });
+        continue;
+      }
       crashPoint('sandbox.delete:after');
       removed.push(container.Id);
     } else {
