@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readTasks, type TasksReport } from '../../producer/index.ts';
-import { regradeLanes } from '../../workers/regrade-worker.ts';
+import type { regradeLanes } from '../../workers/regrade-worker.ts';
 import { episodeId, type RegradeOrder, type ResultSummary, type Task } from '../contracts/index.ts';
 import type { Consumer } from '../queue/consumer/index.ts';
 

@@ -40,7 +40,8 @@ export interface Worker extends RunningCommand {
 function environment(pool: string, directory: string): Record<string, string> {
   const own = Object.entries(process.env).filter(
     (entry): entry is [string, string] =>
-      entry[1] !== undefined && !/^(ROLLPOOL_|FLEET_|E2B_|REDIS_URL|VITEST|NODE_OPTIONS|NODE_ENV)/.test(entry[0]),
+      entry[1] !== undefined &&
+      !/^(ROLLPOOL_|FLEET_|E2B_|REDIS_URL|VITEST|NODE_OPTIONS|NODE_ENV)/.test(entry[0]),
   );
   return {
     ...Object.fromEntries(own),

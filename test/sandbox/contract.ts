@@ -418,7 +418,8 @@ s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); print(s.recv(100).dec
         expect(await foreign.state()).toBe('running');
         expect(await shared.state()).toBe('running');
         const all = await provider.reap({ pool: `${testPool}-other`, isDead: () => false, all: true });
-        expect(all.removed).toEqual([foreign.id]);
+        // Volumes that hold an agent CLI are every pool's, and go with any that is swept whole.
+        expect(all.removed.filter((id) => !id.startsWith('rollpool-cli-'))).toEqual([foreign.id]);
       } finally {
         await dead[Symbol.asyncDispose]();
         await foreign[Symbol.asyncDispose]();

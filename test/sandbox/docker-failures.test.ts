@@ -70,7 +70,7 @@ describe.runIf(haveDocker)('what a docker sandbox cannot be made of', () => {
     ['an image without bash', { image: bareImage }, 'no_bash', bareImage],
     ['a working directory that is the root', { workdir: '/' }, 'bad_workdir', 'sandbox.workdir'],
   ] as const)('%s is the task’s fault', async (_what, spec, code, words) => {
-    expect(await fault({ spec: spec as never })).toMatchObject({
+    expect(await fault({ spec: spec })).toMatchObject({
       failure: { class: 'task', phase: 'boot', code, retryable: false },
       message: expect.stringContaining(words),
     });

@@ -287,7 +287,7 @@ describe('a tunnel', () => {
       spawn: stage.host.spawn.bind(stage.host),
     };
     const exec: typeof bare.exec = async ([, ...words], options) =>
-      stage.host.exec(['/usr/bin/env', 'PATH=/nonexistent', '/bin/bash', ...(words)], options);
+      stage.host.exec(['/usr/bin/env', 'PATH=/nonexistent', '/bin/bash', ...words], options);
     const failure = await failureOf(stage.open({ host: { ...bare, exec } }));
     expect(failure).toMatchObject({ class: 'task', code: 'no_python' });
     expect(failure.message).toContain('python3');
