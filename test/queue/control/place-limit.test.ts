@@ -161,7 +161,7 @@ describe('places at once', () => {
 
   it('of a worker that died come back by themselves, those of a living one do not', async () => {
     const { child, seen } = holder(testRedisUrl(), 3, 2, 1_500);
-    const living = await open({ places: 3, pace: { leaseMs: 600 } });
+    const living = await open({ places: 3, pace: { leaseMs: 3_000 } });
     await until(() => seen.held === 2, 'the other process holds two');
     const mine = await living.take(forever);
     const more = ask(living);
@@ -171,7 +171,7 @@ describe('places at once', () => {
     await more.taken;
     expect(await leased()).toBeLessThanOrEqual(3);
     const at = performance.now();
-    await until(() => performance.now() - at > 1_000, 'the lease would have run out without renewal');
+    await until(() => performance.now() - at > 4_000, 'the lease would have run out without renewal');
     await until(async () => (await leased()) === 2, 'the living worker alone holds places');
     await mine.release();
     await more.place!.release();
